@@ -25,7 +25,7 @@ from contextrelay.limits import (
     LINGER_ENDLESS_BYTES_MAX,
 )
 from contextrelay.server.bounds import ServerBounds
-from contextrelay.server.request import CONNECTION, ENDED, WAITS
+from contextrelay.server.request import CONNECTION, ENDED, WAITS, WRITER
 from contextrelay.server.security_headers import NO_MORE_LINES, SAFE_LINES
 
 if TYPE_CHECKING:
@@ -206,7 +206,10 @@ class Protocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._running = cycle
+        writer = ResponseWriter(self.transport)
+        cycle.transport = cast("Transport", writer)
         cycle.scope[CONNECTION] = self  # pyright: ignore[reportGeneralTypeIssues]
+        cycle.scope[WRITER] = writer  # pyright: ignore[reportGeneralTypeIssues]
         super()._start_asgi_task(cycle, app)
 
     def _answer_quickly(self) -> bool:
@@ -260,11 +263,6 @@ class Protocol(HttpToolsProtocol):
 
     def is_body_coming(self) -> bool:
         return self._running is not None and self._running.more_body
-
-    def join_writes(self) -> None:
-        """Send the header of the current response together with its body, in one system call."""
-        if self._running is not None:
-            self._running.transport = cast("Transport", _JoinedWrites(self.transport))
 
     def linger(self, is_endless: bool) -> None:
         """Keep reading for a while after the current response, so that the client receives the
@@ -416,21 +414,26 @@ class Protocol(HttpToolsProtocol):
         self._begin_to_linger()
 
 
-class _JoinedWrites:
-    """A transport that keeps what is written first until the next write, and sends both."""
+class ResponseWriter:
+    """The transport of one response, which can send the header together with the body."""
 
-    __slots__ = ("_first", "_transport")
+    __slots__ = ("_header", "_transport", "is_whole")
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-        self._first = b""
+        self._header = b""
+        self.is_whole = False
+        """Whether the header is kept until the body, and both are sent in one system call."""
 
     def write(self, data: bytes) -> None:
-        if self._first:
-            self._transport.writelines((self._first, data))
-            self._first = b""
+        if self._header:
+            self._transport.writelines((self._header, data))
+            self._header = b""
+        elif self.is_whole:
+            self._header = data
+            self.is_whole = False
         else:
-            self._first = data
+            self._transport.write(data)
 
     def close(self) -> None:
         self._transport.close()

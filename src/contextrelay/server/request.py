@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from contextrelay.server.app import ServerContext
     from contextrelay.server.auth import Visitor
     from contextrelay.server.http_connection import Protocol as Connection
+    from contextrelay.server.http_connection import ResponseWriter
 
 BODY_BYTES_PER_S_MIN = 16 * KIB
 BODY_S_MAX = 3_600
@@ -53,6 +54,7 @@ _KEY_HEADER = KEY_HEADER.encode()
 ENDED = "contextrelay.ended"
 WAITS = "contextrelay.waits"
 CONNECTION = "contextrelay.connection"
+WRITER = "contextrelay.writer"
 # Core copies these bodies before it reads them.
 _COPIED = (ImportThread, Restore)
 
@@ -352,8 +354,8 @@ class Exchange:
     ) -> None:
         """Send a whole response."""
         if self.method != "HEAD":
-            connection: Connection = self.scope[CONNECTION]
-            connection.join_writes()
+            writer: ResponseWriter = self.scope[WRITER]
+            writer.is_whole = True
         await self.start(
             status, [(b"content-length", b"%d" % len(body)), (b"content-type", media_type), *more]
         )
