@@ -29,7 +29,7 @@ from contextrelay.client.embedding import embedding
 from contextrelay.content.tokens import count_tokens
 from contextrelay.packing.embeddings import Embed
 from contextrelay.packing.relevance import Relevance
-from contextrelay.packing.weights import WEIGHTS, Weights
+from contextrelay.packing.turns import WEIGHTS, Weights
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "locomo-dev" / "locomo-dev.json"
 BUDGETS = (256, 512, 1_024, 2_048, 4_096)

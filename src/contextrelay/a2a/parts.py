@@ -34,7 +34,7 @@ from contextrelay.a2a.schema import (
     filled,
     stored_as,
 )
-from contextrelay.bounded.fetch_target import PORTS
+from contextrelay.bounded.fetch import PORTS
 from contextrelay.client.relay import AsyncRelay
 from contextrelay.client.thread import AsyncThread
 from contextrelay.errors import Gone, NotFound

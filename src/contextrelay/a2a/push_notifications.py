@@ -29,8 +29,7 @@ from contextrelay.a2a.record import SENDS, TaskRecord
 from contextrelay.a2a.schema import INTERRUPTED, ProtocolError, PushConfig
 from contextrelay.a2a.tasks import BY, Tasks, catch_up, claim, is_dead, runner
 from contextrelay.access import reach_of
-from contextrelay.bounded.fetch import post
-from contextrelay.bounded.fetch_target import FetchPolicy, checked_url
+from contextrelay.bounded.fetch import FetchPolicy, checked_url, post
 from contextrelay.client.flow import in_thread
 from contextrelay.client.relay import AsyncRelay
 from contextrelay.client.transport.local import AsyncLocal

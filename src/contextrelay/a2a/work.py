@@ -19,8 +19,7 @@ from contextrelay.a2a.parts import is_empty
 from contextrelay.a2a.record import FETCHED, RUNS, KeptMessage, KeptPart, TaskRecord
 from contextrelay.a2a.schema import INPUT_REQUIRED, REFS_EXTENSION, BodyDescription, Part, TaskState
 from contextrelay.access import reach_of
-from contextrelay.bounded.fetch import fetch
-from contextrelay.bounded.fetch_target import FetchPolicy
+from contextrelay.bounded.fetch import FetchPolicy, fetch
 from contextrelay.client.relay import Relay
 from contextrelay.client.thread import Thread
 from contextrelay.client.transport.local import AsyncLocal

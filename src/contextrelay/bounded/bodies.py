@@ -68,7 +68,7 @@ _records = Decoder(Records)
 _lines_lock = threading.Lock()
 
 
-def look_within_bounds(asked: OutlineRequest, read: Read) -> tuple[BodyOverview, bool]:
+def overview_within_bounds(asked: OutlineRequest, read: Read) -> tuple[BodyOverview, bool]:
     """Return an overview of a body, and True if it is reproducible and so worth caching."""
     size_bytes = min(asked.size_bytes, OUTLINE_BYTES_MAX)
     if size_bytes <= LOOK_INLINE_BYTES_MAX and not needs_grammar(asked.media_type):
@@ -84,10 +84,10 @@ def look_within_bounds(asked: OutlineRequest, read: Read) -> tuple[BodyOverview,
             note = f"{note}; shown: its first {LOOK_PART_BYTES_MAX:,} bytes"
             cached = None if seen.cached is None else replace(seen.cached, note=note)
             return replace(seen, cached=cached, note=note), outcome.is_certain
-    return look_by_lines(asked, read, note), outcome.is_certain
+    return overview_by_lines(asked, read, note), outcome.is_certain
 
 
-def look_by_lines(asked: OutlineRequest, read: Read, note: str) -> BodyOverview:
+def overview_by_lines(asked: OutlineRequest, read: Read, note: str) -> BodyOverview:
     """Return an overview of a body made from its first lines only; `note`, in it, says why."""
     with _lines_lock:
         head = b"".join(read(0, min(asked.size_bytes, LOOK_PLAIN_BYTES_MAX)))
@@ -100,7 +100,7 @@ def _run_on_head(
     return run(task, asked, [(size_bytes, lambda: read(0, size_bytes))], cpu_s)
 
 
-def take_within_bounds(asked: SliceRequest, read: Read) -> Piece:
+def slice_within_bounds(asked: SliceRequest, read: Read) -> Piece:
     """Return a piece of a body.
 
     Raises:
@@ -133,7 +133,7 @@ def records_within_bounds(asked: RecordQuery, body: bytes) -> Records:
     return Records(None, why=_why(outcome, cpu_s))
 
 
-def compare_within_bounds(asked: DiffRequest, bodies: Sequence[bytes]) -> TextDifference:
+def diff_within_bounds(asked: DiffRequest, bodies: Sequence[bytes]) -> TextDifference:
     """Compare two texts; return their differences.
 
     Raises:

@@ -12,7 +12,7 @@ from contextrelay.cli import display
 from contextrelay.documents.values import is_object
 from contextrelay.limits import STATE_BYTES_MAX
 from contextrelay.model.thread import Event
-from contextrelay.state.entries import DEFAULT_KEY
+from contextrelay.state.schema import DEFAULT_KEY
 
 LINE_CHARS = 100
 # For each kind of item, the name of the field that holds its text.

@@ -2,7 +2,7 @@
 
 The id of an entry is chosen in one version of the state. If that version is no longer the newest,
 the patch is computed again for the newest one, so that several callers may add at once
-(state/entries.py).
+(state/schema.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from contextrelay.documents.patch import Operation
 from contextrelay.errors import Conflict, Unavailable
 from contextrelay.limits import RETRIES_MAX
 from contextrelay.model.thread import Added, Patched
-from contextrelay.state.entries import Kind, NewEntry, State, entry_operations, resolve_operations
+from contextrelay.state.schema import Kind, NewEntry, State, entry_operations, resolve_operations
 from contextrelay.verbs import PatchState, ReadState
 
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from contextrelay.client.relay import AsyncRelay, Relay
     from contextrelay.model.run import Replay, RunResult, ToolUse, Trace
     from contextrelay.runs.provider import Provider
-    from contextrelay.state.entries import Kind
+    from contextrelay.state.schema import Kind
 
 Reply = TypeVar("Reply")
 Document = dict[str, Any]

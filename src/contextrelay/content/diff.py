@@ -22,9 +22,9 @@ from contextrelay.content.slicing.source import (
     SliceSource,
     as_utf8,
     bytes_for,
+    decode_bytes,
     fit_lines,
-    shown,
-    text_of,
+    printable,
 )
 from contextrelay.content.tokens import count_tokens
 from contextrelay.documents.diff import diff_values, longest_increasing
@@ -268,7 +268,7 @@ def _context_tail(source: SliceSource, tail: int, context: int) -> int:
 
 
 def _lines(raw: bytes) -> list[str]:
-    lines = shown(text_of(raw)).split("\n")
+    lines = printable(decode_bytes(raw)).split("\n")
     return lines[:-1] if lines and not lines[-1] else lines
 
 

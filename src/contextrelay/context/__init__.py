@@ -22,11 +22,12 @@ from contextrelay.context.blocks import (
 from contextrelay.context.coordination import (
     AgentCoordinator,
     ContextConcurrencyManager,
+    MetricsCollector,
+    ProductionMonitor,
     start_pilot,
     start_service,
 )
 from contextrelay.context.distributed import DistributedContextStore
-from contextrelay.context.monitoring import MetricsCollector, ProductionMonitor
 from contextrelay.context.sessions import ContextManager
 from contextrelay.context.window_optimizer import (
     ContextMemoryOptimizer,

@@ -34,16 +34,7 @@ _REDIS = ("redis", "valkey")
 class Sessions(Protocol):
     """A storage backend for sessions."""
 
-    def put(
-        self,
-        session: str,
-        fields: dict[str, str] | None,
-        blocks: dict[str, bytes],
-        gone: Iterable[str],
-        ttl_s: int,
-    ) -> None:
-        """Store a session, or without fields some blocks of one, with a time to live."""
-        ...
+    def put(self, verb: PutSession) -> None: ...
 
     def find(self, session: str) -> StoredSession | None: ...
 
@@ -75,7 +66,8 @@ class DistributedContextStore:
         blocks = _bodies(session.blocks)
         known = self._sessions.find(session.session_id)
         gone = _block_ids(known.fields).difference(blocks) if known else ()
-        self._sessions.put(session.session_id, fields, blocks, sorted(gone), self.ttl)
+        removed = tuple(sorted(gone))
+        self._sessions.put(PutSession(session.session_id, fields, blocks, self.ttl, removed))
 
     def retrieve_session(self, session_id: str) -> ContextPackage | None:
         """Return a session with its blocks; None if it is missing or expired.
@@ -103,7 +95,7 @@ class DistributedContextStore:
 
     def update_block(self, session_id: str, block: ContextBlock) -> None:
         """Store one block of a session again, without the others."""
-        self._sessions.put(session_id, None, _bodies([block]), (), self.ttl)
+        self._sessions.put(PutSession(session_id, None, _bodies([block]), self.ttl))
 
     def delete_session(self, session_id: str) -> None:
         """Delete a session and its blocks."""
@@ -131,15 +123,8 @@ class _LedgerSessions:
     def __init__(self, local: Local) -> None:
         self._local = local
 
-    def put(
-        self,
-        session: str,
-        fields: dict[str, str] | None,
-        blocks: dict[str, bytes],
-        gone: Iterable[str],
-        ttl_s: int,
-    ) -> None:
-        self._local.ask(PutSession(session, fields, blocks, ttl_s, tuple(gone)))
+    def put(self, verb: PutSession) -> None:
+        self._local.ask(verb)
 
     def find(self, session: str) -> StoredSession | None:
         return self._local.ask(ReadSession(session))
@@ -158,21 +143,17 @@ class _RedisSessions:
         self._engine = engine
         self._client = cast("RedisLedger", cast("SettledLedger", engine.ledger).inner).client
 
-    def put(
-        self,
-        session: str,
-        fields: dict[str, str] | None,
-        blocks: dict[str, bytes],
-        gone: Iterable[str],
-        ttl_s: int,
-    ) -> None:
+    def put(self, verb: PutSession) -> None:
+        session, fields, ttl_s = verb.session, verb.fields, verb.ttl_s
         # Blocks first: a stored session must not name a missing block.
-        self._send(("SET", _block(session, key), each, "EX", ttl_s) for key, each in blocks.items())
+        self._send(
+            ("SET", _block(session, key), each, "EX", ttl_s) for key, each in verb.blocks.items()
+        )
         if fields is not None:
             words = [word for pair in fields.items() for word in pair]
             self._send([("HSET", _session(session), *words)])
         self._send([("EXPIRE", _session(session), ttl_s)])
-        self._send(("DEL", _block(session, key)) for key in gone)
+        self._send(("DEL", _block(session, key)) for key in verb.gone)
 
     def _send(self, commands: Iterable[tuple[Any, ...]]) -> None:
         every = list(commands)

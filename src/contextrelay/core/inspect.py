@@ -20,11 +20,11 @@ from msgspec import convert, json, msgpack
 from msgspec.structs import replace
 
 from contextrelay.bounded.bodies import (
-    compare_within_bounds,
-    look_by_lines,
-    look_within_bounds,
+    diff_within_bounds,
+    overview_by_lines,
+    overview_within_bounds,
     records_within_bounds,
-    take_within_bounds,
+    slice_within_bounds,
 )
 from contextrelay.content.diff import diff_bodies
 from contextrelay.content.grep.records import RecordQuery, Records
@@ -91,7 +91,7 @@ def slice_one(stores: Stores, verb: Slice, body: Body) -> Piece:
         # Read only the part of the body that is shown.
         return read_piece(source, selector, verb.tokens_max)
     asked = slice_request(source, selector, verb.tokens_max, known_tokens(stores, artifact))
-    return take_within_bounds(asked, source.read)
+    return slice_within_bounds(asked, source.read)
 
 
 def source_at(stores: Stores, ref: str) -> SliceSource:
@@ -159,7 +159,7 @@ def marks_of(stores: Stores, artifact: Artifact) -> Marks:
 def diff_two(stores: Stores, verb: DiffRefs, body: Body) -> Differing:
     deadline_s = time.monotonic() + DIFF_S_MAX
     old, new = (_read_until(deadline_s, source_at(stores, ref)) for ref in (verb.old, verb.new))
-    return diff_bodies(old, new, verb.context, verb.tokens_max, compare_within_bounds)
+    return diff_bodies(old, new, verb.context, verb.tokens_max, diff_within_bounds)
 
 
 def _read_until(deadline_s: float, source: SliceSource) -> SliceSource:
@@ -346,11 +346,11 @@ def _inspect(
     read = partial(read_body, stores, artifact)
     if is_late and artifact.size_bytes > LOOK_INLINE_BYTES_MAX:
         seen, is_kept = (
-            look_by_lines(asked, read, "time or size limit reached before this body"),
+            overview_by_lines(asked, read, "time or size limit reached before this body"),
             False,
         )
     else:
-        seen, is_kept = look_within_bounds(asked, read)
+        seen, is_kept = overview_within_bounds(asked, read)
     if known is not None:
         return known, seen
     assert seen.cached is not None

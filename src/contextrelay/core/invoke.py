@@ -26,8 +26,7 @@ from msgspec.json import decode, encode
 from msgspec.structs import replace
 
 from contextrelay.access import reach_of
-from contextrelay.bounded.fetch import fetch
-from contextrelay.bounded.fetch_target import FetchPolicy
+from contextrelay.bounded.fetch import FetchPolicy, fetch
 from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.core import capabilities
 from contextrelay.core.artifacts.bodies import read_body

@@ -58,7 +58,7 @@ from contextrelay.packing.candidates import (
 from contextrelay.packing.inline_or_ref import Prices, Way, WindowMessage, choose
 from contextrelay.packing.pack import pack
 from contextrelay.packing.relevance import Relevance
-from contextrelay.packing.turn_features import group_of
+from contextrelay.packing.turns import group_of
 from contextrelay.store.ledger import ONLY, Ledger, Row, Stale, Write
 from contextrelay.verbs import (
     AddBlocks,

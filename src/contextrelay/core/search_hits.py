@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from contextrelay.bounded.bodies import records_within_bounds
 from contextrelay.content.grep.results import GrepQuery, grep_bodies
 from contextrelay.content.search.words import STOP_WORDS, words
-from contextrelay.content.slicing.source import fit
+from contextrelay.content.slicing.source import fit_text
 from contextrelay.content.tokens import TOKENIZER_DEFAULT, count_tokens, estimate_tokens
 from contextrelay.content.untrusted.defuse import defuse
 from contextrelay.core.artifacts.bodies import read_body
@@ -128,7 +128,7 @@ class HitList:
         if tokens > left and (not self.hits or left >= _LEFT_TOKENS_MIN):
             # The best hit is always shown. Others are shortened to fit if much room is left.
             room = left - count_tokens(_line(replace(hit, snippet=""), is_same_ref))
-            hit = replace(hit, snippet=fit(hit.snippet, max(1, room - 2)))
+            hit = replace(hit, snippet=fit_text(hit.snippet, max(1, room - 2)))
             line = _line(hit, is_same_ref)
             tokens = count_tokens(line)
         if self._tokens + tokens > self._tokens_max:

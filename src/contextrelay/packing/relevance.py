@@ -27,16 +27,21 @@ from contextrelay.packing.related_words import (
     framing_words,
     synonyms,
 )
-from contextrelay.packing.turn_features import (
+from contextrelay.packing.turns import (
+    LENGTH_BITS,
     SAYS_NUMBER,
     SAYS_WHEN,
     SAYS_YOU,
+    WEIGHTS,
+    IndexedBlock,
+    Weights,
+    WordWeights,
     day_of,
     group_of,
+    idf,
     speaker_of,
+    weigh,
 )
-from contextrelay.packing.turns import IndexedBlock, weigh
-from contextrelay.packing.weights import LENGTH_BITS, WEIGHTS, Weights, WordWeights, idf
 
 _SPEAKER_TURNS_MIN = 3
 

@@ -21,7 +21,7 @@ from contextrelay.limits import RETRIES_MAX
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.thread import EventPage, ThreadView
 from contextrelay.state import schema
-from contextrelay.state.entries import NewEntry, State, entry_operations, resolve_operations
+from contextrelay.state.schema import NewEntry, State, entry_operations, resolve_operations
 from contextrelay.verbs import FinishRun, Peek, ReadEvents, ReadState, ShowThread
 
 RUN_ENTRY_CHARS_MAX = 2_000

@@ -45,14 +45,14 @@ def look_inside(verb: Verb[Any], keys: dict[str, SealKey]) -> Flow[Any]:
 def _looked(verb: Verb[Any], bodies: Bodies) -> Any:
     """Return the answer to a verb, computed from pulled bodies (bounded/bodies.py)."""
     if isinstance(verb, Slice):
-        from contextrelay.bounded.bodies import take_within_bounds
+        from contextrelay.bounded.bodies import slice_within_bounds
         from contextrelay.content.slicing.slice import selector_of, slice_request
         from contextrelay.content.slicing.source import memory_reader
 
         _, body, _ = bodies["ref"]
         source = _source(*bodies["ref"])
         asked = slice_request(source, selector_of(verb, verb.columns), verb.tokens_max)
-        return take_within_bounds(asked, memory_reader(body))
+        return slice_within_bounds(asked, memory_reader(body))
     if isinstance(verb, Grep):
         from contextrelay.bounded.bodies import records_within_bounds
         from contextrelay.content.grep.results import GrepQuery, grep_bodies
@@ -67,17 +67,17 @@ def _looked(verb: Verb[Any], bodies: Bodies) -> Any:
             by_records=records_within_bounds,
         )
     if isinstance(verb, DiffRefs):
-        from contextrelay.bounded.bodies import compare_within_bounds
+        from contextrelay.bounded.bodies import diff_within_bounds
         from contextrelay.content.diff import diff_bodies
 
         old, new = _source(*bodies["old"]), _source(*bodies["new"])
-        return diff_bodies(old, new, verb.context, verb.tokens_max, compare_within_bounds)
+        return diff_bodies(old, new, verb.context, verb.tokens_max, diff_within_bounds)
     assert isinstance(verb, Outline | Digest)
     return _outlined(verb, bodies["ref"][0], bodies["ref"][1])
 
 
 def _outlined(verb: Outline | Digest, artifact: Artifact, body: bytes) -> Any:
-    from contextrelay.bounded.bodies import look_within_bounds
+    from contextrelay.bounded.bodies import overview_within_bounds
     from contextrelay.content.overview import OutlineRequest, digested, outlined
     from contextrelay.content.slicing.source import memory_reader
 
@@ -89,7 +89,7 @@ def _outlined(verb: Outline | Digest, artifact: Artifact, body: bytes) -> Any:
         outline_tokens=verb.tokens_max if isinstance(verb, Outline) else None,
         digest_tokens=verb.tokens_max if isinstance(verb, Digest) else None,
     )
-    seen, _ = look_within_bounds(asked, memory_reader(body))
+    seen, _ = overview_within_bounds(asked, memory_reader(body))
     assert seen.cached is not None
     if seen.outline is not None:
         return outlined(artifact, seen.cached, seen.outline, seen.note)

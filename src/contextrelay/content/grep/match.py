@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from contextrelay.content.slicing.source import shown, text_of
+from contextrelay.content.slicing.source import decode_bytes, printable
 from contextrelay.errors import Invalid
 from contextrelay.limits import (
     GREP_BLOCK_BYTES_MAX,
@@ -38,14 +38,14 @@ _QUICK_BYTES = 4_096
 _PATTERN = re.compile(r"[\\.^$*+?{}\[\]|()]")
 
 
-def is_plain(patterns: Sequence[str], is_fixed: bool) -> bool:
+def are_plain_texts(patterns: Sequence[str], is_fixed: bool) -> bool:
     """Return True if every pattern is a literal text."""
     return all(
         each and "\n" not in each and (is_fixed or not _PATTERN.search(each)) for each in patterns
     )
 
 
-def spellings(text: str) -> list[str]:
+def json_forms(text: str) -> list[str]:
     """Return the forms of a text in JSON: unchanged, with quotes escaped, and ASCII only."""
     forms = (text, json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1])
     return list(dict.fromkeys(forms))
@@ -113,7 +113,7 @@ _WORD_SIGNS = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _WORD_BYTES = frozenset(_WORD_SIGNS)
 
 
-def wholeness(raw: bytes, start: int, stop: int) -> int:
+def match_level(raw: bytes, start: int, stop: int) -> int:
     """Return VALUE if a match is a whole cell or member, WORD if it is whole words, else 0."""
     before = raw[start - 1] if start else 0x2C
     behind = raw[stop] if stop < len(raw) else 0x2C
@@ -172,7 +172,7 @@ def compile_any(
         Invalid: RE2 refuses one of the patterns, or their combination.
     """
     compiled = [compile_pattern(each, ignore_case, is_fixed) for each in patterns]
-    if is_plain(patterns, is_fixed):
+    if are_plain_texts(patterns, is_fixed):
         steps = sum(each.programsize for each in compiled)
         texts = [] if ignore_case else [each.encode() for each in patterns]
         return PlainTexts(texts, compiled, steps)
@@ -420,7 +420,7 @@ class LineSearcher:
             line_start, line_stop = raw.rfind(b"\n", place, start), raw.find(b"\n", start)
             line_start = place if line_start < 0 else line_start
             line_stop = len(raw) if line_stop < 0 else line_stop
-            is_word = looks_at_words and wholeness(raw, start, start + len(text))
+            is_word = looks_at_words and match_level(raw, start, start + len(text))
             if is_word or line_stop - line_start > MATCH_BYTES_SHOWN:
                 return place, True
             self.count += 1
@@ -442,7 +442,7 @@ class _Found(Struct, frozen=True, gc=False):
 
     def hit(self, block: LineBlock, line: int) -> LineMatch:
         raw = block.raw
-        text = shown(text_of(raw[self.first : self.last]))
+        text = printable(decode_bytes(raw[self.first : self.last]))
         if self.is_folded:
             before = "…" if self.first > self.line_start or self.is_cut else ""
             after = "…" if self.last < self.line_stop or self.line_stop == len(raw) else ""
@@ -488,7 +488,7 @@ def score_of(raw: bytes, searches: Sequence[Search], tries: int) -> int:
                 break
             start, stop = found.span()
             is_there = True
-            if wholeness(raw, start, stop):
+            if match_level(raw, start, stop):
                 score += 1
                 break
             place = max(stop, start + 1)

@@ -23,10 +23,10 @@ from contextrelay.content.grep.match import (
     VALUE,
     WORD,
     Search,
+    are_plain_texts,
     compile_any,
-    is_plain,
-    spellings,
-    wholeness,
+    json_forms,
+    match_level,
 )
 from contextrelay.content.grep.shown_record import RecordFormatter, identifies
 from contextrelay.content.grep.tree import NoRecords, RecordFormat, RecordNode, nodes_of
@@ -200,8 +200,8 @@ def _places(
     seeks: list[Callable[[int, int], Iterator[Place]]] = []
     for index, each in enumerate(query.patterns):
         forms, is_fixed = [each], query.is_fixed
-        if format in ("json", "json lines") and is_plain(forms, is_fixed):
-            forms, is_fixed = spellings(each), True
+        if format in ("json", "json lines") and are_plain_texts(forms, is_fixed):
+            forms, is_fixed = json_forms(each), True
         search = compile_any(forms, query.ignore_case, is_fixed).search
         seeks.append(partial(_pattern_matches, search, body, index, format == "sections"))
         found[index] = list(islice(seeks[index](0, len(body)), GREP_PLACES_MAX + 1))
@@ -231,7 +231,7 @@ def _pattern_matches(
     at = start
     while at <= end and (match := search(body, at, end)) is not None:
         start, stop = match.span()
-        whole = wholeness(body, start, stop)
+        whole = match_level(body, start, stop)
         yield start, stop, index, NAME if has_names and whole and identifies(body, start) else whole
         at = max(stop, start + 1)
 
@@ -240,28 +240,23 @@ class _MatchedNode(Struct):
     """A node that contains matches, while no smaller node contains as many of the patterns."""
 
     node: int
-    mask: int
-    whole: int  # The patterns that the node contains as whole words, as a bit set.
-    values: int  # The patterns that are a whole value in the node, as a bit set.
-    names: int  # The patterns in the node's identity, as a bit set.
     offset: int  # Byte offset of the first match.
+    # The patterns in the node, as bit sets: any, as whole words, as a value, in its identity.
+    levels: list[int]
     together: int = 0  # The largest number of patterns in one line of the node.
 
     @property
     def score(self) -> int:
-        whole = self.whole.bit_count() + self.values.bit_count() + self.names.bit_count()
-        return PATTERN_SCORE * self.mask.bit_count() + whole
+        patterns, *better = (level.bit_count() for level in self.levels)
+        return PATTERN_SCORE * patterns + sum(better)
 
     @property
     def in_line(self) -> int:
         """The number of the node's patterns that occur in one line."""
-        return min(self.together, self.mask.bit_count())
+        return min(self.together, self.levels[0].bit_count())
 
     def add(self, other: _MatchedNode) -> None:
-        self.mask |= other.mask
-        self.whole |= other.whole
-        self.values |= other.values
-        self.names |= other.names
+        self.levels = [one | more for one, more in zip(self.levels, other.levels, strict=True)]
         self.offset = min(self.offset, other.offset)
         self.together = max(self.together, other.together)
 
@@ -294,12 +289,12 @@ def _matched_nodes(
         # The node, or its nearest enclosing record, or the root.
         while index and not nodes[index].is_record and nodes[index].parent >= 0:
             index = nodes[index].parent
-        holder = own.setdefault(index, _MatchedNode(index, 0, 0, 0, 0, start))
-        holder.mask |= 1 << pattern
-        holder.together = max(holder.together, together)
-        holder.whole |= (whole >= WORD) << pattern
-        holder.values |= (whole >= VALUE) << pattern
-        holder.names |= (whole >= NAME) << pattern
+        levels = [(whole >= level) << pattern for level in (0, WORD, VALUE, NAME)]
+        found = _MatchedNode(index, start, levels, together)
+        if index in own:
+            own[index].add(found)
+        else:
+            own[index] = found
     if patterns > 1:
         _join(nodes, own)
     if format == "table":

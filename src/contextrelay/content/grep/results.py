@@ -18,12 +18,12 @@ from contextrelay.content.grep.match import (
     PATTERN_SCORE,
     LineMatch,
     LineSearcher,
+    are_plain_texts,
     blocks_of,
     compile_any,
     cut_around,
-    is_plain,
+    json_forms,
     score_of,
-    spellings,
 )
 from contextrelay.content.grep.records import RecordQuery, Records, records, structured_type
 from contextrelay.content.slicing.slice import spent
@@ -31,12 +31,12 @@ from contextrelay.content.slicing.source import (
     Marks,
     SliceSource,
     as_utf8,
+    decode_bytes,
     find_marks,
-    fit,
     fit_lines,
+    fit_text,
     offset_of_line,
-    shown,
-    text_of,
+    printable,
 )
 from contextrelay.content.tokens import TOKENIZER_DEFAULT, count_tokens
 from contextrelay.errors import Broken, Gone, Invalid, NotFound
@@ -132,9 +132,9 @@ def _found_records(
     if kind is None:
         return False
     # This first search only looks for any match, and checks the clock.
-    if kind == "json" and is_plain(query.patterns, query.is_fixed):
+    if kind == "json" and are_plain_texts(query.patterns, query.is_fixed):
         # Every form in which JSON may encode the patterns.
-        forms = [form for each in query.patterns for form in spellings(each)]
+        forms = [form for each in query.patterns for form in json_forms(each)]
         pattern = compile_any(forms, query.ignore_case, is_fixed=True)
     searcher = LineSearcher(pattern, is_over, 1)
     chunks = source.read(0, source.size_bytes)
@@ -164,7 +164,7 @@ def _found_records(
             pointer=each.pointer,
         )
         if gathered.is_ranked:
-            gathered.rank_record(each.score, match)
+            gathered.rank(each.score, None, match)
         elif not gathered.add_if_fits(match):
             break
     _count(source, found.count, shown_before, gathered)
@@ -320,13 +320,12 @@ def _next_args(gathered: GrepMatches) -> dict[str, Any]:
 
 
 def _command(args: dict[str, Any], query: GrepQuery) -> str:
-    patterns = "".join(f" --grep {shlex.quote(each)}" for each in query.patterns)
-    words = f"relay get {args['ref'][:SHORT_REF_CHARS]}{patterns}"
-    words += f" --tokens-max {args['tokens_max']}" if "tokens_max" in args else ""
-    words += f" --after-line {args['after_line']}" if "after_line" in args else ""
-    words += f" --context {query.context}" if query.context else ""
-    words += " --ignore-case" if query.ignore_case else ""
-    return words + (" --fixed" if query.is_fixed else "")
+    words = [f"relay get {args['ref'][:SHORT_REF_CHARS]}"]
+    words += [f"--grep {shlex.quote(each)}" for each in query.patterns]
+    for name in ("tokens_max", "after_line", "context"):
+        words += [f"--{name.replace('_', '-')} {args[name]}"] if name in args else []
+    words += ["--ignore-case"] * query.ignore_case + ["--fixed"] * query.is_fixed
+    return " ".join(words)
 
 
 SHORT_REF_CHARS = 8
@@ -446,7 +445,7 @@ class GrepMatches:
             while count_tokens(text) > room_tokens and chars > 4:
                 text = cut_around(match.text, self._searches, chars)
                 chars = chars * 9 // 10
-        return replace(match, text=fit(text, max(1, room_tokens)))
+        return replace(match, text=fit_text(text, max(1, room_tokens)))
 
     def _head(self, match: Match) -> str:
         """Return the longest possible heading line for the body of a match."""
@@ -466,17 +465,14 @@ class GrepMatches:
                 if (source.ref, hit.line_offset) in self._lines:
                     return  # This line was already seen at an earlier match.
                 self._lines.add((source.ref, hit.line_offset))
-                text = shown(text_of(raw[:end] if end >= 0 else raw)).removesuffix("\r")
+                text = printable(decode_bytes(raw[:end] if end >= 0 else raw)).removesuffix("\r")
                 hit = replace(hit, text=text)
         raw = hit.text.encode("utf-8", "replace")
         tries = _WHOLE_TRIES if self._is_quick else 1
-        self._rank(score_of(raw, self._searches, tries), source, hit)
+        self.rank(score_of(raw, self._searches, tries), source, hit)
 
-    def rank_record(self, score: int, match: Match) -> None:
-        """Keep a record if it is among the best so far, by the number of patterns in it."""
-        self._rank(score, None, match)
-
-    def _rank(self, score: int, source: SliceSource | None, found: LineMatch | Match) -> None:
+    def rank(self, score: int, source: SliceSource | None, found: LineMatch | Match) -> None:
+        """Keep a line or record if it is among the best so far, by the patterns in it."""
         self._order += 1
         entry = (score, -self._order, source, found)
         if len(self._best) < self.query.matches_max:
@@ -527,7 +523,7 @@ def _around(
 
 def _short(raw: bytes) -> str:
     cut = raw[:MATCH_BYTES_SHOWN].removesuffix(b"\r")
-    return shown(text_of(cut)) + ("…" if len(raw) > MATCH_BYTES_SHOWN else "")
+    return printable(decode_bytes(cut)) + ("…" if len(raw) > MATCH_BYTES_SHOWN else "")
 
 
 def _lines_of(match: Match, context: int) -> str:

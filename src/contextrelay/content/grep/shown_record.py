@@ -15,7 +15,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-from contextrelay.content.grep.match import Search, cut_around, score_of, wholeness
+from contextrelay.content.grep.match import Search, cut_around, match_level, score_of
 from contextrelay.content.grep.tree import RecordFormat, RecordNode, delimiter_of
 from contextrelay.content.tokens import count_tokens
 from contextrelay.content.untrusted.defuse import defuse
@@ -197,14 +197,19 @@ class RecordFormatter:
         rest = self._object(raw, 0, tokens_max, without=_decoded(label))
         return _WITHIN + defuse(rest).text if len(rest) > 2 else ""
 
-    def _near_first(self, texts: Sequence[str]) -> list[int]:
-        """Return indexes of texts: the best matching first, then the others by distance to one."""
+    def _best(self, texts: Sequence[str], chars_max: int, apart: int) -> list[int]:
+        """Return the indexes of texts that fit: the best matching, and others near to them."""
         scores = list(map(self._matched, texts))
         matched = sorted(filter(scores.__getitem__, range(len(texts))), key=lambda at: -scores[at])
         anchors = matched[: len(self._searches)]
         others = (at for at in range(len(texts)) if not scores[at])
         far = {at: min((abs(at - to) for to in anchors), default=at) for at in others}
-        return [*matched, *sorted(far, key=far.__getitem__)]
+        kept: list[int] = []
+        for at in (*matched, *sorted(far, key=far.__getitem__)):
+            if len(texts[at]) < chars_max or not kept:
+                kept.append(at)
+                chars_max -= len(texts[at]) + apart
+        return sorted(kept)
 
     def _matched(self, text: str) -> int:
         return score_of(text.encode("utf-8", "replace"), self._searches, _WHOLE_TRIES)
@@ -245,14 +250,7 @@ class RecordFormatter:
         raw = self._body[node.start : node.stop].decode("utf-8", "replace")
         lines = [line.rstrip() for line in raw.split("\n") if line.strip()]
         if len("\n".join(lines)) > chars_max:
-            left = chars_max
-            kept: set[int] = set()
-            for at in self._near_first(lines):
-                if len(lines[at]) < left or not kept:
-                    kept.add(at)
-                    left -= len(lines[at]) + 1
-            lines = [line[:chars_max] for at, line in enumerate(lines) if at in kept]
-            lines.append("…")
+            lines = [lines[at][:chars_max] for at in self._best(lines, chars_max, 1)] + ["…"]
         return " ".join(line.strip() for line in lines)
 
     def _row(self, node: RecordNode, chars_max: int) -> str:
@@ -262,14 +260,9 @@ class RecordFormatter:
         parts = [f"{name}={cell[:_MATCHED_CHARS]}" for name, cell in pairs]
         if sum(map(len, parts)) + 2 * len(parts) <= chars_max:
             return ", ".join(map(self._defused, names, parts))
-        left = chars_max
-        kept: list[int] = []
-        for at in self._near_first(parts):
-            if len(parts[at]) < left or not kept:
-                kept.append(at)
-                left -= len(parts[at]) + 2
+        kept = self._best(parts, chars_max, 2)
         missing = len(parts) - len(kept)
-        shown = (self._defused(names[at], parts[at]) for at in sorted(kept))
+        shown = (self._defused(names[at], parts[at]) for at in kept)
         return ", ".join(shown) + (f", …{missing} more" * bool(missing))
 
     def _defused(self, name: str, part: str) -> str:
@@ -481,7 +474,7 @@ def _match_level(raw: bytes, search: Search) -> int:
         if place > len(raw) or (found := search(raw, place)) is None:
             break
         start, stop = found.span()
-        best = max(best, 1 + wholeness(raw, start, stop))
+        best = max(best, 1 + match_level(raw, start, stop))
         place = max(stop, start + 1)
     return best
 

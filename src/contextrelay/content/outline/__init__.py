@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from contextrelay.content.outline.layout import OutlineDraft, OutlinePiece, fit
+from contextrelay.content.outline.layout import OutlineDraft, OutlinePiece, fit_outline
 from contextrelay.content.shown_lines import has_diagnostics, is_error_line
 from contextrelay.content.slicing.source import is_binary
 from contextrelay.content.sniff import is_levelled, is_timed, sniff_text
@@ -53,7 +53,7 @@ def outline(
 ) -> BodyOutline:
     """Return the outline of a body within a number of tokens."""
     draft = draft_of(source, kind)
-    fitted = fit(draft, tokens_max)
+    fitted = fit_outline(draft, tokens_max)
     way, _, value = draft.next.removeprefix("--").partition(" ")
     return BodyOutline(
         kind=draft.kind,

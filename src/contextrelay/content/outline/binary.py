@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 
-from contextrelay.content.outline.layout import OutlineDraft, OutlinePiece, quoted
+from contextrelay.content.outline.layout import OutlineDraft, OutlinePiece, shorten
 from contextrelay.content.source import Source
 
 # Maximum number of archive entries listed.
@@ -50,7 +50,7 @@ def draft_outline(source: Source) -> OutlineDraft | None:
     if not name and body[257:262] == b"ustar":
         name = "tar archive"
     title = f"binary, {name or 'unknown kind'}, {source.size_bytes} bytes"
-    pieces = [OutlinePiece(0, (f"{title}, media type {quoted(source.media_type, 60)}",))]
+    pieces = [OutlinePiece(0, (f"{title}, media type {shorten(source.media_type, 60)}",))]
     pieces.append(OutlinePiece(1, (f"first bytes: {body[:16].hex(' ')}",)))
     if detail := _detail(name, body):
         pieces.append(OutlinePiece(1, (detail,)))
@@ -58,7 +58,7 @@ def draft_outline(source: Source) -> OutlineDraft | None:
     entries, is_cut = read_entries(body) if read_entries else ([], False)
     if entries:
         pieces.append(OutlinePiece(1, (f"{'at least ' if is_cut else ''}{len(entries)} entries:",)))
-        pieces += [OutlinePiece(2, (f"{quoted(path, 120)} {size}",)) for path, size in entries]
+        pieces += [OutlinePiece(2, (f"{shorten(path, 120)} {size}",)) for path, size in entries]
     return OutlineDraft("binary", pieces)  # No command can show a piece of it: it has to be pulled.
 
 
@@ -85,7 +85,7 @@ def _detail(name: str, body: bytes) -> str:
         case "PDF":
             return f"about {body.count(b'/Type /Page') + body.count(b'/Type/Page')} page objects"
         case "gzip" if len(body) >= 10 and body[3] & 8:
-            return f"holds {quoted(body[10:210].partition(bytes(1))[0].decode('latin-1'))}"
+            return f"holds {shorten(body[10:210].partition(bytes(1))[0].decode('latin-1'))}"
         case _:
             pass
     return ""

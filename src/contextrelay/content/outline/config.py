@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain, islice
 
 from msgspec import Struct
 
-from contextrelay.content.outline.layout import JOINED, OutlineDraft, OutlinePiece, quoted
+from contextrelay.content.outline.layout import JOINED, OutlineDraft, OutlinePiece, shorten
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX
 
@@ -55,17 +55,17 @@ class _Section(Struct):
 
     def heading(self) -> tuple[str, ...]:
         """Return its heading in several forms, shortest first."""
-        name = quoted(self.label if len(self.names) > 1 else self.last_name, 100)
+        name = shorten(self.label if len(self.names) > 1 else self.last_name, 100)
         if self.count <= 1:
             return (f"[{name}]:{self.first}",)
         where = f"x{self.count}, lines {self.first}-{self.last}"
         if len(self.names) <= 1:
             return (f"[{name}] {where}",)
         if not self.label.endswith("*"):
-            first = quoted(next(iter(self.names)), 100)
-            return (f"[{first}] .. [{quoted(self.last_name, 100)}] {where}",)
+            first = shorten(next(iter(self.names)), 100)
+            return (f"[{first}] .. [{shorten(self.last_name, 100)}] {where}",)
         leaves = ((each, _LEAF.search(each)) for each in self.names)
-        names = [quoted(each[leaf.end(1) :] if leaf else each, 60) for each, leaf in leaves]
+        names = [shorten(each[leaf.end(1) :] if leaf else each, 60) for each, leaf in leaves]
         some = [f"({', '.join(names[:count])} …) " for count in _NAMES_SHOWN]
         return tuple(f"[{name}] {listed}{where}" for listed in ("", *some))
 
@@ -115,21 +115,17 @@ def _sections(source: Source) -> OutlineDraft | None:
         rank = 2 if labels and each.count == 1 else 1
         if each.label:
             pieces.append(OutlinePiece(rank, each.heading()))
-        pieces += _keys(each, rank + 1, keys_each)
+        for index, (key, value) in enumerate(islice(each.keys.items(), keys_each)):
+            more = " …" if key in each.varying else ""
+            shown = dict.fromkeys(shorten(value, chars) for chars in _VALUE_CHARS if value)
+            forms = (key, *(f"{key} = {some}{more}" for some in shown))
+            pieces.append(OutlinePiece(rank + 1, forms, JOINED if each.label or index else "\n"))
         left_out += max(0, len(each.keys) - keys_each)
     names = dict.fromkeys(chain.from_iterable(each.keys for each in found.values()))
     names.update(dict.fromkeys(chain.from_iterable(each.names for each in found.values())))
     # Groups, and a few sections, keep their lines when names need the room.
     kept_rank = int(bool(labels) or len(found) <= _SECTIONS_FEW)
     return OutlineDraft("settings", pieces, "--lines 1:41", left_out, names, kept_rank)
-
-
-def _keys(section: _Section, rank: int, keys_max: int) -> Iterator[OutlinePiece]:
-    for index, (key, value) in enumerate(islice(section.keys.items(), keys_max)):
-        more = " …" if key in section.varying else ""
-        glue = JOINED if section.label or index else "\n"
-        shown = dict.fromkeys(quoted(value, chars) for chars in _VALUE_CHARS if value)
-        yield OutlinePiece(rank, (key, *(f"{key} = {each}{more}" for each in shown)), glue)
 
 
 def _section(line: str) -> str:

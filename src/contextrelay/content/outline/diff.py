@@ -7,7 +7,7 @@ from itertools import takewhile
 
 from msgspec import Struct
 
-from contextrelay.content.outline.layout import JOINED, OutlineDraft, OutlinePiece, quoted
+from contextrelay.content.outline.layout import JOINED, OutlineDraft, OutlinePiece, shorten
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX
 
@@ -46,19 +46,19 @@ def draft_outline(source: Source) -> OutlineDraft | None:
     inside = "" if changed == len(files) else f" ({changed} with hunks)"
     counts = f"{len(files)} files{inside}, {hunks} hunks, +{added} -{removed}"
     pieces = [OutlinePiece(0, (f"diff, {counts}, {source.measure()}",))]
-    pieces += [OutlinePiece(3, (quoted(text, 70), quoted(text, 120))) for text in commits[:50]]
+    pieces += [OutlinePiece(3, (shorten(text, 70), shorten(text, 120))) for text in commits[:50]]
     folder = None
     paths = [each.path for each in files]
     pairs = zip(min(paths).split("/")[:-1], max(paths).split("/")[:-1], strict=False)
     # Strip the folder that all files have in common, with its slash.
     above = "".join(f"{one}/" for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     if above:
-        pieces.append(OutlinePiece(0, (f"all in {quoted(above, 200)}",)))
+        pieces.append(OutlinePiece(0, (f"all in {shorten(above, 200)}",)))
     for each in files[:OUTLINE_PIECES_MAX]:
         parent, _, name = each.path.removeprefix(above).rpartition("/")
         if parent != folder:
             folder = parent
-            pieces.append(OutlinePiece(2, (f"{quoted(parent, 120) or '.'}/:",)))
+            pieces.append(OutlinePiece(2, (f"{shorten(parent, 120) or '.'}/:",)))
         pieces.append(OutlinePiece(2, _forms(each, name), JOINED))
     first = files[0]
     names = dict.fromkeys(path.rpartition("/")[2] for path in paths)
@@ -67,7 +67,7 @@ def draft_outline(source: Source) -> OutlineDraft | None:
 
 def _forms(each: _File, name: str) -> tuple[str, ...]:
     """Return forms for a file: name and size of the change, with its line, then with its hunks."""
-    name = quoted(name, 80)
+    name = shorten(name, 80)
     status = f" {each.status}" if each.status else ""
     short = f"{name}{status} +{each.added} -{each.removed}"
     where = f"{short}:{each.line}"
@@ -80,7 +80,7 @@ def _forms(each: _File, name: str) -> tuple[str, ...]:
     left = len(each.hunks) - len(shown)
     more = f", {left} more" if left else ""
     ranges = ", ".join(lines for lines, _ in shown)
-    inside = ", ".join(f"{lines} {quoted(inside, 40)}".rstrip() for lines, inside in shown)
+    inside = ", ".join(f"{lines} {shorten(inside, 40)}".rstrip() for lines, inside in shown)
     return name, short, where, f"{where} ({ranges}{more})", f"{where} ({inside}{more})"
 
 

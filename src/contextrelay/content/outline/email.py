@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from email.header import decode_header
 
-from contextrelay.content.outline.layout import OutlineDraft, OutlinePiece, quoted
+from contextrelay.content.outline.layout import OutlineDraft, OutlinePiece, shorten
 from contextrelay.content.source import Source
 
 _FIELD = re.compile(r"([A-Za-z][A-Za-z0-9-]{0,60}):[ \t]*(.*)")
@@ -26,12 +26,12 @@ def draft_outline(source: Source) -> OutlineDraft | None:
     pieces = [OutlinePiece(0, (f"email, {source.measure()}, body at line {body_at + 1}",))]
     for index, name in enumerate(_SHOWN):
         if name in fields:
-            field = f"{name}: {quoted(_decoded(fields[name]), 200)}"
+            field = f"{name}: {shorten(_decoded(fields[name]), 200)}"
             pieces.append(OutlinePiece(1 if index < 5 else 3, (field,)))
     parts = _PART.findall(source.text)
     names = list(dict.fromkeys(match[1] for part in parts if (match := _FILE_NAME.search(part))))
     if names:
-        some = ", ".join(quoted(name, 60) for name in names[:20])
+        some = ", ".join(shorten(name, 60) for name in names[:20])
         pieces.append(OutlinePiece(1, (f"{len(names)} attachments: {some}",)))
     body = source.short_lines[body_at:]
     quotes = sum(line.startswith(">") for line in body)
@@ -39,7 +39,7 @@ def draft_outline(source: Source) -> OutlineDraft | None:
     previous = ""
     for number, line in enumerate(body[:2_000], body_at + 1):
         if line.strip() and not previous.strip() and not line.startswith((">", "--")):
-            forms = (f"{number}: {quoted(line, 80)}", f"{number}: {quoted(line, 200)}")
+            forms = (f"{number}: {shorten(line, 80)}", f"{number}: {shorten(line, 200)}")
             pieces.append(OutlinePiece(3, forms))
         previous = line
     return OutlineDraft("email", pieces, f"--lines {body_at + 1}:{body_at + 41}")

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from contextrelay.content.outline.layout import OutlinePiece, quoted
+from contextrelay.content.outline.layout import OutlinePiece, shorten
 from contextrelay.content.source import Source
 
 # Maximum number of lines that may be frames; tracebacks after them are not searched.
@@ -111,9 +111,9 @@ def exception_pieces(traces: Traces) -> list[OutlinePiece]:
     for index, each in enumerate(traces.kinds):
         times = f" x{each.count}" if each.count > 1 else ""
         head = ": ".join(filter(None, (f"exception {each.line}{times}", each.type)))
-        short = f"{head}: {quoted(each.message, 60)}" if each.message else head
-        full = f"{head}: {quoted(each.message, _MESSAGE_CHARS)}" if each.message else head
-        frame = quoted(each.frame, _LINE_CHARS)
+        short = f"{head}: {shorten(each.message, 60)}" if each.message else head
+        full = f"{head}: {shorten(each.message, _MESSAGE_CHARS)}" if each.message else head
+        frame = shorten(each.frame, _LINE_CHARS)
         # A long frame is cut at its start, because file and line are at the end.
         at = f", at {frame if len(frame) <= _FRAME_CHARS else f'…{frame[1 - _FRAME_CHARS :]}'}"
         forms = (short, short + at, full + at)

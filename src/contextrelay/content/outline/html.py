@@ -12,7 +12,7 @@ from html import unescape
 
 from msgspec import Struct, field
 
-from contextrelay.content.outline.layout import JOINED, OutlineDraft, OutlinePiece, quoted
+from contextrelay.content.outline.layout import JOINED, OutlineDraft, OutlinePiece, shorten
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX, OUTLINE_TAGS_MAX
 
@@ -48,9 +48,9 @@ def draft_outline(source: Source) -> OutlineDraft | None:
     headings = page.headings
     pieces = [OutlinePiece(0, (f"HTML, {source.measure()}",))]
     if page.title:
-        pieces.append(OutlinePiece(0, (f"title: {quoted(page.title, 120)}",)))
+        pieces.append(OutlinePiece(0, (f"title: {shorten(page.title, 120)}",)))
     if page.description:
-        pieces.append(OutlinePiece(3, (f"about: {quoted(page.description, 160)}",)))
+        pieces.append(OutlinePiece(3, (f"about: {shorten(page.description, 160)}",)))
     heading_count = sum(page.counts[f"h{level}"] for level in range(1, 7))
     counted = [f"{heading_count} headings", f"{page.linked} links"]
     counted += [f"{name} {page.counts[name]}" for name in _COUNTED if page.counts[name]]
@@ -58,7 +58,7 @@ def draft_outline(source: Source) -> OutlineDraft | None:
     pieces.append(OutlinePiece(0, (least + ", ".join(counted),)))
     is_long = len(headings) > 25
     for index, (level, line, text) in enumerate(headings[:OUTLINE_PIECES_MAX]):
-        forms = (f"{quoted(text, 50)}:{line}", f"{quoted(text, 100)}:{line}")
+        forms = (f"{shorten(text, 50)}:{line}", f"{shorten(text, 100)}:{line}")
         if is_long and level > 2 and index:
             pieces.append(OutlinePiece(level, forms, JOINED))
         else:
@@ -137,12 +137,13 @@ def _links(page: _Page) -> list[OutlinePiece]:
     if hosts:
         pieces.append(OutlinePiece(2, ("links to:",)))
         pieces += [
-            OutlinePiece(3 + (index > 5), (f"{quoted(host, 60)} x{count}",), JOINED)
+            OutlinePiece(3 + (index > 5), (f"{shorten(host, 60)} x{count}",), JOINED)
             for index, (host, count) in enumerate(hosts.most_common(30))
         ]
     pieces.append(OutlinePiece(3, ("links:",)))
     links = sorted(dict.fromkeys(page.links), key=lambda each: each[0].startswith("#"))
     for target, text in links[:200]:
-        named = f"{quoted(text, 40)} <{quoted(target, 80)}>" if text else f"<{quoted(target, 80)}>"
+        named = f"<{shorten(target, 80)}>"
+        named = f"{shorten(text, 40)} {named}" if text else named
         pieces.append(OutlinePiece(5, (named,), JOINED))
     return pieces

@@ -18,7 +18,13 @@ from typing import Any, cast
 
 import msgspec
 
-from contextrelay.content.outline.layout import JOINED, OutlineDraft, OutlinePiece, families, quoted
+from contextrelay.content.outline.layout import (
+    JOINED,
+    OutlineDraft,
+    OutlinePiece,
+    families,
+    shorten,
+)
 from contextrelay.content.outline.log import ERRORS, level_of, whole_lines
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX
@@ -424,12 +430,12 @@ def _is_map_of_scalars(held: dict[str, Any]) -> bool:
 
 
 def _shown_name(key: str) -> str:
-    return key if _PLAIN_KEY.fullmatch(key) else json.dumps(quoted(key, 60), ensure_ascii=False)
+    return key if _PLAIN_KEY.fullmatch(key) else json.dumps(shorten(key, 60), ensure_ascii=False)
 
 
 def _sample(value: Any, chars_max: int = _SAMPLE_CHARS) -> str:
     if isinstance(value, str):
-        return json.dumps(quoted(value, chars_max), ensure_ascii=False)
+        return json.dumps(shorten(value, chars_max), ensure_ascii=False)
     return "null" if value is None else str(value).lower()[:chars_max]
 
 

@@ -66,7 +66,7 @@ class Fitted(Struct, frozen=True):
     patterns: tuple[str, ...]
 
 
-def fit(draft: OutlineDraft, tokens_max: int) -> Fitted:
+def fit_outline(draft: OutlineDraft, tokens_max: int) -> Fitted:
     """Choose which pieces to show, and in which form."""
     pieces = draft.pieces[:OUTLINE_PIECES_MAX]
     layout = _Layout(pieces)
@@ -287,7 +287,7 @@ def _render(
     return "\n".join(lines)
 
 
-def quoted(text: str, chars_max: int = 80) -> str:
+def shorten(text: str, chars_max: int = 80) -> str:
     """Return a text from the body for use in a line: whitespace collapsed, truncated."""
     text = " ".join(text[: 4 * chars_max].split())
     return text if len(text) <= chars_max else text[: chars_max - 1] + "…"

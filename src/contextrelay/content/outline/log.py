@@ -17,7 +17,7 @@ from copy import copy
 from msgspec import Struct
 
 from contextrelay.content.outline.exceptions import exception_pieces, exceptions, is_shown
-from contextrelay.content.outline.layout import OutlineDraft, OutlinePiece, quoted
+from contextrelay.content.outline.layout import OutlineDraft, OutlinePiece, shorten
 from contextrelay.content.shown_lines import is_error_line, is_warning_line
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX
@@ -66,7 +66,7 @@ def draft_outline(source: Source) -> OutlineDraft | None:
     for line in lines[:200] if shared.pattern is not None else ():
         found = shared.read(line)
         if found is not None and 0 < found[1] < _KEY_CHARS:
-            example = quoted(line[: found[1]], 120)
+            example = shorten(line[: found[1]], 120)
             pieces.append(OutlinePiece(1, (f"each line: {example} <message>",)))
             break
     if gathered.levels:
@@ -93,7 +93,7 @@ def draft_outline(source: Source) -> OutlineDraft | None:
         pieces.append(OutlinePiece(_RANK_PLAIN, (others,)))
     for index, each in enumerate(plain[:_KINDS_SHOWN_MAX]):
         head = f"x{each.count} {each.line}" if each.count > 1 else f"{each.line}"
-        forms = tuple(f"{head}: {quoted(each.text, chars)}" for chars in (70, 160))
+        forms = tuple(f"{head}: {shorten(each.text, chars)}" for chars in (70, 160))
         pieces.append(OutlinePiece(_RANK_PLAIN + (index >= 8), forms))
     left_out = max(0, len(plain) - _KINDS_SHOWN_MAX)
     first = errors[0].line if errors else 1
@@ -250,7 +250,7 @@ def _error_pieces(
             line = lines[number - 1] if 0 < number <= len(lines) else ""
             if shared is not None and line.strip() and not is_error_line(line):
                 start = (shared.read(line) or ("", 0))[1]
-                beside = f" {number}: {quoted(line[start:], 70)}"
+                beside = f" {number}: {shorten(line[start:], 70)}"
                 pieces.append(OutlinePiece(_RANK_NEXT + 1, (beside,)))
     return pieces
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import chain, islice
 
-from contextrelay.content.outline.layout import JOINED, OutlineDraft, OutlinePiece, quoted
+from contextrelay.content.outline.layout import JOINED, OutlineDraft, OutlinePiece, shorten
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX
 
@@ -47,19 +47,19 @@ def draft_outline(source: Source) -> OutlineDraft | None:
     start = headings[0][1]
     for line in map(str.strip, lines[start : start + 30]):
         if line and not line.startswith(("#", "[!", "![", "<", "=", "-", "|", "```")):
-            pieces.append(OutlinePiece(4, (quoted(line, 100), quoted(line, 300))))
+            pieces.append(OutlinePiece(4, (shorten(line, 100), shorten(line, 300))))
             break
     pieces += _pieces(headings[:OUTLINE_PIECES_MAX])
     left_out = max(0, len(headings) - OUTLINE_PIECES_MAX)
     named = headings[min(1, len(headings) - 1)][2]
     names = dict.fromkeys(_brief(text) for _, _, text in headings)
     return OutlineDraft(
-        "markdown", pieces, f"--heading {quoted(named, 60)}", left_out, names, kept_rank=1
+        "markdown", pieces, f"--heading {shorten(named, 60)}", left_out, names, kept_rank=1
     )
 
 
 def _brief(text: str) -> str:
-    return quoted(" ".join(text[:_TITLE_CHARS].split(" ")[:_FIRST_WORDS]), 50)
+    return shorten(" ".join(text[:_TITLE_CHARS].split(" ")[:_FIRST_WORDS]), 50)
 
 
 def _pieces(headings: list[tuple[int, int, str]]) -> list[OutlinePiece]:
@@ -74,9 +74,9 @@ def _pieces(headings: list[tuple[int, int, str]]) -> list[OutlinePiece]:
         depth = level - top
         rank = 1 + depth + (_AGAIN if text in seen else 0)
         seen.add(text)
-        short = quoted(text, 50)
+        short = shorten(text, 50)
         brief = short if short == (first := _brief(text)) else f"{first}…"
-        forms = (brief, f"{brief}:{line}", f"{short}:{line}", f"{quoted(text, 100)}:{line}")
+        forms = (brief, f"{brief}:{line}", f"{short}:{line}", f"{shorten(text, 100)}:{line}")
         if is_long and depth >= own_depth and pieces:
             # The number of # shows how far it is below the heading that starts the line.
             mark = "" if depth == own_depth else ">" * (depth - own_depth) + " "

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any, cast
 
 from contextrelay.content.outline.json import read
-from contextrelay.content.outline.layout import OutlineDraft, OutlinePiece, quoted
+from contextrelay.content.outline.layout import OutlineDraft, OutlinePiece, shorten
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX
 
@@ -27,7 +27,7 @@ def draft_outline(source: Source) -> OutlineDraft | None:
     kinds = Counter(_word(_dict(cell).get("cell_type")) for cell in cells)
     language = _dict(_dict(_dict(document).get("metadata")).get("kernelspec")).get("language", "")
     counts = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(_KINDS_SHOWN_MAX))
-    of_language = f", {quoted(_word(language), 30)}" if language else ""
+    of_language = f", {shorten(_word(language), 30)}" if language else ""
     title = f"notebook, {len(cells)} cells ({counts}){of_language}, {source.measure()}"
     pieces = [OutlinePiece(0, (title,))]
     for index, cell in enumerate(cells[:OUTLINE_PIECES_MAX]):
@@ -46,12 +46,12 @@ def _cell(index: int, cell: dict[str, Any]) -> OutlinePiece:
     error = ""
     if failed:
         named, why = _word(failed.get("ename")), _word(failed.get("evalue"))
-        error = f" !{quoted(named, 40)}: {quoted(why, 60)}"
+        error = f" !{shorten(named, 40)}: {shorten(why, 60)}"
     is_heading = lines[0].startswith("#") and kind == "md"
     head = f"/cells/{index} {kind} "
-    short = f"{head}{quoted(lines[0], 50)}{error}"
+    short = f"{head}{shorten(lines[0], 50)}{error}"
     more = f" ({len(lines)} lines)" if len(lines) > 1 else ""
-    long = f"{head}{quoted(lines[0], 100)}{more}{error}"
+    long = f"{head}{shorten(lines[0], 100)}{more}{error}"
     return OutlinePiece(0 if failed else 1 if is_heading else 2, (short, long))
 
 

@@ -10,7 +10,13 @@ from itertools import islice
 
 from msgspec import Struct
 
-from contextrelay.content.outline.layout import JOINED, OutlineDraft, OutlinePiece, families, quoted
+from contextrelay.content.outline.layout import (
+    JOINED,
+    OutlineDraft,
+    OutlinePiece,
+    families,
+    shorten,
+)
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_LINE_CHARS_MAX
 
@@ -71,7 +77,7 @@ def draft_outline(source: Source) -> OutlineDraft | None:
     pieces += _columns(table)
     rows = {0: table.first, table.rows - 1: table.last} if table.rows else {}
     for at, row in rows.items():
-        pieces.append(OutlinePiece(3, (f"row {at}: {quoted(' | '.join(row[:50]), 120)}",)))
+        pieces.append(OutlinePiece(3, (f"row {at}: {shorten(' | '.join(row[:50]), 120)}",)))
     left_out = max(0, table.width - OUTLINE_COLUMNS_MAX)
     return OutlineDraft("table", pieces, "--rows 0:5", left_out, dict.fromkeys(table.header))
 
@@ -122,7 +128,7 @@ def _columns(table: _Table) -> list[OutlinePiece]:
             cells = columns[indexes[0]]
         else:
             cells = [cell for index in indexes[:50] for cell in columns[index][:_TYPED_ROWS]]
-        name = quoted(label, 60) or "''"
+        name = shorten(label, 60) or "''"
         kind, detail = _described(cells)
         forms = (name, f"{name}: {kind}", f"{name}: {kind} {detail}")
         pieces.append(OutlinePiece(1, forms if detail else forms[:2], JOINED if is_wide else "\n"))
@@ -143,12 +149,12 @@ def _described(cells: Sequence[str]) -> tuple[str, str]:
     if _are_numbers(typed) and (extremes := _extremes(filled)):
         return _number_type(typed), f"{extremes[0]}..{extremes[1]}{optional}"
     if all(_DATE.fullmatch(cell[:40]) for cell in typed):
-        return "date", f"{quoted(min(filled), 30)}..{quoted(max(filled), 30)}{optional}"
+        return "date", f"{shorten(min(filled), 30)}..{shorten(max(filled), 30)}{optional}"
     common = filled[:3]
     if len(filled) <= 1_000:
         counted = Counter(cells).most_common(3 + len(empty))
         common = [cell for cell, _ in counted if cell not in empty][:3]
-    samples = " ".join(repr(quoted(cell, 24)) for cell in common)
+    samples = " ".join(repr(shorten(cell, 24)) for cell in common)
     return "str", f"{len(filled)} distinct: {samples}{optional}"
 
 

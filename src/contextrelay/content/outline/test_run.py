@@ -13,7 +13,7 @@ from itertools import islice
 from msgspec import DecodeError, Struct, ValidationError, field
 from msgspec.json import Decoder
 
-from contextrelay.content.outline.layout import OutlineDraft, OutlinePiece, quoted
+from contextrelay.content.outline.layout import OutlineDraft, OutlinePiece, shorten
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_LINE_CHARS_MAX, OUTLINE_PIECES_MAX
 
@@ -89,12 +89,12 @@ def draft_outline(source: Source) -> OutlineDraft | None:
     failed, is_cut = _failed(lines)
     pieces = [OutlinePiece(0, (f"run of tests, {source.measure()}",))]
     for number, line in summaries[-_SUMMARIES_MAX:]:
-        pieces.append(OutlinePiece(0, (f"{number}: {quoted(line.strip(' ='), 160)}",)))
+        pieces.append(OutlinePiece(0, (f"{number}: {shorten(line.strip(' ='), 160)}",)))
     least = "at least " if is_cut else ""
     pieces.append(OutlinePiece(0, (f"failed: {least}{len(failed)}",)))
     for name, (number, why) in list(failed.items())[:OUTLINE_PIECES_MAX]:
-        label = f"{number}: {quoted(name, 160)}"
-        forms = (label, f"{label} - {quoted(why, 160)}") if why else (label,)
+        label = f"{number}: {shorten(name, 160)}"
+        forms = (label, f"{label} - {shorten(why, 160)}") if why else (label,)
         pieces.append(OutlinePiece(1, forms))
     blocks: list[list[_Line]] = []  # Consecutive reasons.
     for each in islice(_reasons(lines), 2 * OUTLINE_PIECES_MAX):
@@ -104,7 +104,7 @@ def draft_outline(source: Source) -> OutlineDraft | None:
     distinct = {tuple(why for _, why in block): block for block in reversed(blocks)}
     for block in reversed(distinct.values()):
         for index, (number, why) in enumerate(block):
-            forms = (f"{number}: {quoted(why, 100)}", f"{number}: {quoted(why, 200)}")
+            forms = (f"{number}: {shorten(why, 100)}", f"{number}: {shorten(why, 200)}")
             pieces.append(OutlinePiece(2 + (index >= _WHY_LINES), forms))
     first = next(iter(failed.values()), summaries[0])[0]
     kept = 2 + _SUMMARIES_MAX + 2 * OUTLINE_PIECES_MAX

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from contextrelay.content.outline.exceptions import exception_pieces, exceptions
-from contextrelay.content.outline.layout import OutlineDraft, OutlinePiece, quoted
+from contextrelay.content.outline.layout import OutlineDraft, OutlinePiece, shorten
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX
 
@@ -41,7 +41,7 @@ def draft_outline(source: Source) -> OutlineDraft:
     pieces = [OutlinePiece(0, (f"{kind}, {source.measure()}",)), *exception_pieces(traces)]
     for index, (line, text) in enumerate(shown[:OUTLINE_PIECES_MAX]):
         rank = 2 if len(headings) < 2 and index > 2 else 1
-        forms = (f"{line}: {quoted(text, short)}", f"{line}: {quoted(text, long)}")
+        forms = (f"{line}: {shorten(text, short)}", f"{line}: {shorten(text, long)}")
         pieces.append(OutlinePiece(rank, forms))
     left_out = max(0, len(shown) - OUTLINE_PIECES_MAX)
     return OutlineDraft(kind, pieces, f"--lines {start}:{stop}" if lines else "", left_out)

@@ -11,7 +11,7 @@ from collections import Counter
 from html import unescape
 from itertools import islice
 
-from contextrelay.content.outline.layout import JOINED, OutlineDraft, OutlinePiece, quoted
+from contextrelay.content.outline.layout import JOINED, OutlineDraft, OutlinePiece, shorten
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX, OUTLINE_TAGS_MAX
 
@@ -65,11 +65,11 @@ def _elements(source: Source) -> OutlineDraft | None:
         return None
     total = f"{'more than ' if next(tags, None) else ''}{counts.total() + others}"
     kinds = f"{'more than ' if others else ''}{len(counts)} kinds"
-    title = f"XML, root {quoted(next(iter(counts)), 60)}, {total} elements of {kinds}"
+    title = f"XML, root {shorten(next(iter(counts)), 60)}, {total} elements of {kinds}"
     pieces = [OutlinePiece(0, (f"{title}, {source.measure()}",)), OutlinePiece(1, ("elements:",))]
     for name, count in counts.most_common():
-        held = ", ".join(quoted(each, 40) for each in list(attributes[name])[:8])
-        short = f"{quoted(name, 60)} x{count}"
+        held = ", ".join(shorten(each, 40) for each in list(attributes[name])[:8])
+        short = f"{shorten(name, 60)} x{count}"
         rich = f"{short} ({held}):{firsts[name]}" if held else f"{short}:{firsts[name]}"
         pieces.append(OutlinePiece(2, (short, rich), JOINED))
     step = f"--lines 1:{min(len(source.lines), 40) + 1}"
@@ -103,12 +103,12 @@ def _report(source: Source) -> OutlineDraft:
     title = f"run of tests, {many} in {len(suites)} suites, {source.measure()}"
     pieces = [OutlinePiece(0, (title,))]
     pieces += [
-        OutlinePiece(0, (f"{at}: {quoted(text, 160)}",)) for at, text in suites[:_SUITES_MAX]
+        OutlinePiece(0, (f"{at}: {shorten(text, 160)}",)) for at, text in suites[:_SUITES_MAX]
     ]
     pieces.append(OutlinePiece(0, (f"failed: {len(failed)}",)))
     for at, name, why in failed[:OUTLINE_PIECES_MAX]:
-        label = f"{at}: {quoted(name, 160)}"
-        forms = (label, f"{label} - {quoted(why, 60)}", f"{label} - {quoted(why, 200)}")
+        label = f"{at}: {shorten(name, 160)}"
+        forms = (label, f"{label} - {shorten(why, 60)}", f"{label} - {shorten(why, 200)}")
         pieces.append(OutlinePiece(1, forms))
     first = failed[0][0] if failed else 1
     left_out = max(0, len(failed) - OUTLINE_PIECES_MAX) + max(0, len(suites) - _SUITES_MAX)

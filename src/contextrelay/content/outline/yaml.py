@@ -14,7 +14,13 @@ from itertools import chain, islice
 
 from msgspec import Struct
 
-from contextrelay.content.outline.layout import JOINED, OutlineDraft, OutlinePiece, families, quoted
+from contextrelay.content.outline.layout import (
+    JOINED,
+    OutlineDraft,
+    OutlinePiece,
+    families,
+    shorten,
+)
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX
 
@@ -57,8 +63,8 @@ class _Node(Struct):
     def value(self, chars_max: int) -> str:
         """Return part of the value, or of the words listed below the key."""
         if self.entries and not self.values:
-            return quoted(f"[{', '.join(self.entries)}]", chars_max)
-        shown = [quoted(each, chars_max) for each in islice(self.values, _VALUES_SHOWN)]
+            return shorten(f"[{', '.join(self.entries)}]", chars_max)
+        shown = [shorten(each, chars_max) for each in islice(self.values, _VALUES_SHOWN)]
         return " | ".join(shown) + " …" * (len(self.values) > _VALUES_SHOWN)
 
 
@@ -137,8 +143,11 @@ class _Reader:
                     is_begun = False
                     del columns[1:], path[1:]
                     continue
-                _add_entry(path[-1], line)
-                if not is_begun and line.strip()[:1] not in ("", "#", "%"):
+                node, text = path[-1], line.strip()
+                # A list entry that is not a mapping.
+                if node.count == 1 and not node.values and len(node.entries) < _ENTRIES_MAX:
+                    node.entries += [text[1:].strip()] if text[:1] == "-" else []
+                if not is_begun and text[:1] not in ("", "#", "%"):
                     is_begun = True
                     self.documents += 1
                 elif line.rstrip()[-3:] in ("- |", "- >"):
@@ -196,13 +205,6 @@ class _Reader:
         return node
 
 
-def _add_entry(node: _Node, line: str) -> None:
-    if node.count == 1 and not node.values and len(node.entries) < _ENTRIES_MAX:
-        text = line.strip()
-        if text[:1] == "-":
-            node.entries.append(text[1:].strip())
-
-
 def _column(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
 
@@ -257,7 +259,7 @@ def _lined(node: _Node, depth: int) -> Iterator[OutlinePiece]:
             yield OutlinePiece(depth, (f"{' ' * (depth - 1)}each:",))
             yield from _below(each, depth)
             continue
-        label = f"{' ' * (depth - 1)}{quoted(name, 60)}"
+        label = f"{' ' * (depth - 1)}{shorten(name, 60)}"
         short = f"{label}:{each.line}"
         value = each.value(40)
         if each.names:
@@ -288,7 +290,7 @@ def _map_names(node: _Node, depth: int) -> Iterator[OutlinePiece]:
         # Of names that differ only in a number, the first and the last.
         labels = [label for label, _ in families(list(node.names))]
     for index, label in enumerate(labels):
-        name, line = quoted(label, 60), node.names.get(label)
+        name, line = shorten(label, 60), node.names.get(label)
         rank = depth if index < _MAP_NAMES_FIRST else _DEPTH_MAX + 1
         yield OutlinePiece(rank, (name, f"{name}:{line}") if line else (name,), JOINED)
 
@@ -298,12 +300,12 @@ def _joined(nodes: Iterable[tuple[str, _Node]], depth: int) -> Iterator[OutlineP
     _gather(nodes, depth, found)
     for name, places in found.items():
         rank, node = places[0]
-        shown = quoted(name, 60)
+        shown = shorten(name, 60)
         is_one = len(places) == 1
         forms = [shown]
         if is_one and node.names:
             head = f"{shown}: map of {len(node.names)}"
-            some = [quoted(each, 60) for each in islice(node.names, _MAP_NAMES_FIRST)]
+            some = [shorten(each, 60) for each in islice(node.names, _MAP_NAMES_FIRST)]
             forms += [head, f"{head} ({', '.join(some)} …)"]
         if is_one and (value := node.value(30)):
             forms.append(f"{shown}: {value}")

@@ -119,14 +119,15 @@ def passages(text: str, kind: ArtifactType) -> Iterator[Passage]:
                 yield splitter.passage(piece, splitter.line, splitter.line + 1, pointer)
             splitter.line += 1
             continue
+        is_heading = begins is not None and begins.match(line) is not None
         if splitter.chars and (
             splitter.chars + len(line) > PASSAGE_CHARS
             or len(splitter.lines) == PASSAGE_LINES_MAX
             or (splitter.is_pausing and line.strip() and splitter.chars >= PASSAGE_CHARS_MIN)
-            or (begins is not None and begins.match(line) and not splitter.is_heading)
+            or (is_heading and not splitter.is_heading)
         ):
             yield from splitter.end()
-        splitter.add_line(line, is_heading=begins is not None and bool(begins.match(line)))
+        splitter.add_line(line, is_heading=is_heading)
     yield from splitter.end()
 
 

@@ -20,8 +20,8 @@ from contextrelay.content.slicing.source import (
     SliceRange,
     SliceSource,
     close_names,
-    shown,
-    text_of,
+    decode_bytes,
+    printable,
     with_name,
 )
 from contextrelay.errors import Invalid, NotFound, TooLarge
@@ -67,7 +67,7 @@ def slice_definition(source: SliceSource, wanted: str, tokens_max: int) -> Fitte
     if source.size_bytes > PARSED_BYTES_MAX:
         limit = f"the limit is {PARSED_BYTES_MAX:,} bytes; find it with grep, then read lines"
         raise TooLarge(f"{source.ref} is too large to search for definitions", limit)
-    text = shown(text_of(source.bytes_of(0, source.size_bytes)))
+    text = printable(decode_bytes(source.bytes_of(0, source.size_bytes)))
     path = _parts(wanted.strip().removesuffix("()"))
     known = _definitions(source, text, path)
     found = [each for each in known if each.path[-len(path) :] == path] if path else []
@@ -308,19 +308,19 @@ def _headings(source: SliceSource) -> list[_Heading]:
     if source.type == "html":
         from contextrelay.content.outline import html
 
-        text = shown(text_of(source.bytes_of(0, source.size_bytes)))
+        text = printable(decode_bytes(source.bytes_of(0, source.size_bytes)))
         return [_Heading(*each) for each in html.find_headings(text)]
     from contextrelay.content.outline import markdown
 
-    return [_Heading(*each) for each in markdown.find_headings(_heading_lines(source))[0]]
+    return [_Heading(*each) for each in markdown.find_headings(_beginnings(source))[0]]
 
 
-def _heading_lines(source: SliceSource) -> Iterator[str]:
+def _beginnings(source: SliceSource) -> Iterator[str]:
     for line in lines_in(source.read_on(0), 1, 0, 4 * OUTLINE_LINE_CHARS_MAX):
         if line.number > OUTLINE_LINES_MAX:
             limit = f"the limit is {OUTLINE_LINES_MAX:,}; find them with grep '^#', then read lines"
             raise TooLarge(f"{source.ref} has too many lines to search for headings", limit)
-        text = shown(text_of(line.head)).removesuffix("\n")
+        text = printable(decode_bytes(line.head)).removesuffix("\n")
         yield text[:OUTLINE_LINE_CHARS_MAX]
 
 

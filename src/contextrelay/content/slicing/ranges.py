@@ -15,13 +15,13 @@ from contextrelay.content.slicing.source import (
     SliceRange,
     SliceSource,
     bytes_for,
+    decode_bytes,
     fit_bytes,
     fit_lines,
     format_range,
     offset_of_line,
-    shown,
+    printable,
     skip_half,
-    text_of,
     without_half,
 )
 from contextrelay.content.tokens import count_tokens, cut_to_tokens
@@ -87,7 +87,7 @@ def slice_lines(source: SliceSource, span: SliceRange, tokens_max: int) -> Fitte
             is_end = False
             break
         if line.size_bytes <= LINE_BYTES_SHOWN:
-            taken.append(shown(text_of(line.head)))
+            taken.append(printable(decode_bytes(line.head)))
         else:
             folded.append(line)
             text, kept = fit_bytes(line.head, LINE_BYTES_SHOWN, is_end=False)
@@ -248,7 +248,7 @@ def _token_blocks(source: SliceSource) -> Iterator[str]:
                 stop = TOKEN_PIECE_CHARS
                 while stop > TOKEN_PIECE_CHARS - 4 and carried[stop : stop + 1] >= b"\x80":
                     stop -= 1
-            yield shown(text_of(carried[:stop]))
+            yield printable(decode_bytes(carried[:stop]))
             carried = carried[stop:]
     if carried:
-        yield shown(text_of(carried))
+        yield printable(decode_bytes(carried))

@@ -21,7 +21,7 @@ from contextrelay.content.slicing.source import (
     fit_lines,
     format_range,
     parse_range,
-    shown,
+    printable,
 )
 from contextrelay.content.tokens import count_tokens
 from contextrelay.errors import Invalid, NotFound, TooLarge
@@ -63,7 +63,7 @@ def _slice_rows(
     if source.media_type.startswith("text/tab-separated-values"):
         mark = "\t"
     reader = csv.reader(chain((first,), lines), delimiter=mark)
-    header = [shown(name) for name in next(reader, ())]
+    header = [printable(name) for name in next(reader, ())]
     if len(header) > TABLE_COLUMNS_MAX:
         limit = f"the limit is {TABLE_COLUMNS_MAX:,}"
         raise TooLarge(f"the table has {len(header):,} columns", limit)
@@ -152,7 +152,7 @@ def _columns_that_fit(
 
 
 def _cell(row: list[str], index: int) -> str:
-    text = shown(row[index]) if index < len(row) else ""
+    text = printable(row[index]) if index < len(row) else ""
     return text if len(text) <= CELL_CHARS_SHOWN else f"{text[:CELL_CHARS_SHOWN]}…"
 
 

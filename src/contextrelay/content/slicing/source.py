@@ -192,18 +192,18 @@ def is_binary(head: bytes) -> bool:
     return b"\0" in head or is_known or _CONTROLS_SHARE * control_count > len(head)
 
 
-def text_of(raw: bytes) -> str:
-    """Decode bytes, with one character for each invalid byte: `bytes_in` restores offsets."""
+def decode_bytes(raw: bytes) -> str:
+    """Decode bytes, with one character for each invalid byte: `encoded_size` restores offsets."""
     return raw.decode("utf-8", "surrogateescape")
 
 
-def shown(text: str) -> str:
-    """Return a text of `text_of` for display, with the same length."""
+def printable(text: str) -> str:
+    """Return a text of `decode_bytes` for display, with the same length."""
     return text if text.isascii() else _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def bytes_in(text: str) -> int:
-    """Return how many bytes of the body a text of `text_of` takes."""
+def encoded_size(text: str) -> int:
+    """Return how many bytes of the body a text of `decode_bytes` takes."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogateescape"))
 
 
@@ -283,7 +283,7 @@ def bytes_for(tokens_max: int) -> int:
     return PIECE_BYTES_PER_TOKEN * tokens_max
 
 
-def fit(text: str, tokens_max: int) -> str:
+def fit_text(text: str, tokens_max: int) -> str:
     """Return the longest prefix of a text that fits."""
     # Skip counting a text with fewer characters than tokens only if it is ASCII, where each
     # character takes at most one token.
@@ -298,7 +298,7 @@ def fit_lines(lines: list[str], tokens_max: int) -> tuple[str, int]:
     Each line includes its line end.
     """
     joined = "".join(lines)
-    kept = fit(joined, tokens_max)
+    kept = fit_text(joined, tokens_max)
     if len(kept) == len(joined):
         return joined, len(lines)
     chars = count = 0
@@ -309,7 +309,7 @@ def fit_lines(lines: list[str], tokens_max: int) -> tuple[str, int]:
         count += 1
     # A cut may split the last token in two, so count again.
     while count:
-        text = fit(kept[:chars], tokens_max)
+        text = fit_text(kept[:chars], tokens_max)
         if len(text) == chars:
             return text, count
         count -= 1
@@ -322,9 +322,9 @@ def fit_bytes(raw: bytes, tokens_max: int, is_end: bool) -> tuple[str, int]:
 
     `is_end`: nothing follows, so half a character at the end is invalid and not just cut.
     """
-    text = text_of(raw if is_end else without_half(raw))
-    kept = fit(shown(text), tokens_max)
-    return kept, bytes_in(text[: len(kept)])
+    text = decode_bytes(raw if is_end else without_half(raw))
+    kept = fit_text(printable(text), tokens_max)
+    return kept, encoded_size(text[: len(kept)])
 
 
 def without_half(raw: bytes) -> bytes:

@@ -36,7 +36,7 @@ from contextrelay.mcp.tools.tool import (
 from contextrelay.model.handoff import HandoffView
 from contextrelay.model.package import Package
 from contextrelay.model.thread import ThreadView
-from contextrelay.state.entries import Kind
+from contextrelay.state.schema import Kind
 
 ENTRY_CHARS_MAX = 4_000
 _SOME = Meta(min_length=1)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from contextrelay.content.outline.layout import JOINED, OutlineDraft, OutlinePiece, quoted
+from contextrelay.content.outline.layout import JOINED, OutlineDraft, OutlinePiece, shorten
 from contextrelay.content.source import Source
 from contextrelay.limits import OUTLINE_PIECES_MAX
 
@@ -121,12 +121,12 @@ def code_draft(
     measure = source.measure() + (f", {note}" if note else "")
     pieces = [OutlinePiece(0, (f"{language}, {measure}{': ' if counted else ''}{counted}",))]
     if doc:
-        pieces.append(OutlinePiece(3, (quoted(doc, 60), quoted(doc, 160))))
+        pieces.append(OutlinePiece(3, (shorten(doc, 60), shorten(doc, 160))))
     names = list(dict.fromkeys(imports))
     if names:
         pieces.append(OutlinePiece(1, ("imports:",)))
         pieces += [
-            OutlinePiece(1 + 2 * (index >= _FIRST_IMPORTS), (quoted(name, 60),), JOINED)
+            OutlinePiece(1 + 2 * (index >= _FIRST_IMPORTS), (shorten(name, 60),), JOINED)
             for index, name in enumerate(names[:OUTLINE_PIECES_MAX])
         ]
     own = [each for each in symbols if not each.is_member]
@@ -178,7 +178,7 @@ def _definitions(symbols: Sequence[Symbol], is_long: bool, is_kept: bool) -> Ite
         rank += rank == 1 and each.is_private
         forms = [f"{each.kind} {form}" for form in _forms(each)[1:]]
         if each.doc:
-            forms.append(f"{forms[-1]}  {quoted(each.doc, 80)}")
+            forms.append(f"{forms[-1]}  {shorten(each.doc, 80)}")
         yield OutlinePiece(5 if each.is_helper else rank, tuple(forms))
     yield from _joined(joined)
 
@@ -204,7 +204,7 @@ def _joined(symbols: Sequence[Symbol]) -> Iterable[OutlinePiece]:
 
 def _forms(each: Symbol) -> tuple[str, ...]:
     """Return the display forms: the name; with its line; with arguments; with types."""
-    brief, whole = quoted(each.brief or each.signature, 50), quoted(each.signature, 100)
+    brief, whole = shorten(each.brief or each.signature, 50), shorten(each.signature, 100)
     # A space, unless it is an argument list.
     behind = (f" {text}" if text[:1].isalpha() else text for text in ("", brief, whole))
     return (each.name, *(f"{each.name}{text}:{each.line}" for text in behind))
