@@ -326,24 +326,21 @@ def find_edits(old: list[str], new: list[str]) -> list[Edit]:
     edits: list[Edit] = []
     steps_left = DIFF_STEPS_MAX
     for area in _areas(old, new, head, len(old) - tail, head, len(new) - tail):
-        steps = _steps(old, new, area)
+        old_at, new_at = area.old_start, area.new_start
+        one, other = old[old_at : area.old_stop], new[new_at : area.new_stop]
+        # The maximum number of steps to compare the area line by line.
+        counts = Counter(other) if len(one) > 1 or len(other) > 1 else Counter[str]()
+        steps = sum(map(counts.__getitem__, one)) * min(len(one), len(other))
         if 0 < steps <= steps_left:
             steps_left -= steps
-            edits += _compared(old, new, area)
-        elif area.old_stop > area.old_start or area.new_stop > area.new_start:
+            matcher = SequenceMatcher(None, one, other, autojunk=False)
+            for tag, old_start, old_stop, new_start, new_stop in matcher.get_opcodes():
+                if tag != "equal":
+                    olds = old_at + old_start, old_at + old_stop
+                    edits.append(Edit(*olds, new_at + new_start, new_at + new_stop))
+        elif one or other:
             edits.append(area)
     return edits
-
-
-def _steps(old: list[str], new: list[str], area: Edit) -> int:
-    """Return the maximum number of steps to compare an area line by line; 0 if a side is empty."""
-    old_lines, new_lines = area.old_stop - area.old_start, area.new_stop - area.new_start
-    if old_lines <= 1 and new_lines <= 1:
-        return 0
-    in_old = Counter(old[area.old_start : area.old_stop])
-    in_new = Counter(new[area.new_start : area.new_stop])
-    pairs = sum(count * in_new[line] for line, count in in_old.items() if line in in_new)
-    return pairs * min(old_lines, new_lines)
 
 
 def _areas(
@@ -386,16 +383,6 @@ def _anchors(
         if line in places
     ]
     return [(index, place) for place, index in longest_increasing(pairs)]
-
-
-def _compared(old: list[str], new: list[str], area: Edit) -> Iterator[Edit]:
-    one = old[area.old_start : area.old_stop]
-    other = new[area.new_start : area.new_stop]
-    matcher = SequenceMatcher(None, one, other, autojunk=False)
-    for tag, old_start, old_stop, new_start, new_stop in matcher.get_opcodes():
-        if tag != "equal":
-            old_at, new_at = area.old_start, area.new_start
-            yield Edit(old_at + old_start, old_at + old_stop, new_at + new_start, new_at + new_stop)
 
 
 def hunks(edits: list[Edit], context: int) -> Iterator[list[Edit]]:

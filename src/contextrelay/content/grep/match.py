@@ -270,22 +270,17 @@ class _LongLine:
     """A line longer than a block; its bytes are kept while it can be searched as a whole."""
 
     def __init__(self) -> None:
-        self._parts: list[bytes] = []
+        self._whole = b""
         self._size_bytes = 0
 
     def add(self, part: bytes) -> None:
         self._size_bytes += len(part)
-        if self._size_bytes <= GREP_LINE_BYTES_MAX:
-            self._parts.append(part)
-        else:
-            self._parts.clear()
+        self._whole = self._whole + part if self._size_bytes <= GREP_LINE_BYTES_MAX else b""
 
     def finish(self, part: bytes) -> bytes:
         """Return the whole line, which ends with `part`; return b"" if the line is too long."""
         self.add(part)
-        whole = b"".join(self._parts)
-        self._parts.clear()
-        self._size_bytes = 0
+        whole, self._whole, self._size_bytes = self._whole, b"", 0
         return whole
 
 

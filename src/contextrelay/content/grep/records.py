@@ -38,6 +38,8 @@ from contextrelay.model.artifact import ArtifactType
 GREP_PLACES_MAX = 100_000
 
 _CHARS_MIN = 100
+_HEAD_TOKENS = 7
+_RECORD_CHARS_MIN, _RECORD_CHARS_MAX = 200, 2_000
 _TWO_TOKENS_MIN = 300
 _NEAR = f"more than {GREP_PLACES_MAX:,} matches: only those near rarer ones were examined"
 # A word in the identity of a record scores more than a word in a value.
@@ -47,7 +49,7 @@ _LINE_BYTES = 400
 
 
 class RecordQuery(Struct, frozen=True, kw_only=True):
-    """The patterns, the format of the body, and how much of a record to show."""
+    """The patterns, the format of the body, and how much to show."""
 
     patterns: tuple[str, ...]
     ignore_case: bool = False
@@ -55,9 +57,6 @@ class RecordQuery(Struct, frozen=True, kw_only=True):
     type: ArtifactType
     media_type: str
     records_max: int
-    chars_max: int  # Maximum number of characters of one record.
-    best_chars_max: int  # Maximum number of characters of a record that is better than all others.
-    all_chars_max: int
     tokens_max: int
 
 
@@ -104,19 +103,20 @@ def records(query: RecordQuery, body: bytes) -> Records:
     ]
     showing = RecordFormatter(searches, body, nodes, format)
     found: list[MatchedRecord] = []
-    left = query.all_chars_max
+    # One record may use about half of the budget.
+    share_chars = min(max(2 * query.tokens_max, _RECORD_CHARS_MIN), _RECORD_CHARS_MAX)
+    left = 10 * query.tokens_max + share_chars
+    room_tokens = query.tokens_max - _HEAD_TOKENS
     # If one record is better than all others, it may use the whole budget; so may the first one if
     # there is not enough for two.
-    is_best = query.tokens_max < _TWO_TOKENS_MIN or (
-        len(order) == 1 or order[0].score > order[1].score
-    )
+    is_best = len(order) == 1 or order[0].score > order[1].score or room_tokens < _TWO_TOKENS_MIN
     for rank, each in enumerate(order[: query.records_max]):
         is_alone = is_best and not rank
-        chars_max = query.best_chars_max if is_alone else query.chars_max
-        tokens_max = query.tokens_max if is_alone else None
+        chars_max = 2 * share_chars if is_alone else share_chars
+        tokens_max = room_tokens if is_alone else None
         text = showing.text(each.node, chars_max, tokens_max)
         # The matches of the first record are always shown, with less context if necessary.
-        while not rank and chars_max > _CHARS_MIN and count_tokens(text) > query.tokens_max:
+        while not rank and chars_max > _CHARS_MIN and count_tokens(text) > room_tokens:
             chars_max = chars_max * 9 // 10
             text = showing.text(each.node, chars_max, tokens_max)
         pointer, score = showing.pointer(each.node), each.score

@@ -49,7 +49,6 @@ from contextrelay.limits import (
     MIB,
     PIECE_TOKENS_MAX,
 )
-from contextrelay.model.artifact import ArtifactType
 from contextrelay.model.inspect import Found, Match, Skipped
 from contextrelay.model.tokens import Spent
 
@@ -59,9 +58,12 @@ GREP_RECORDS_BODIES_MAX = 10
 GREP_UNCOUNTED_BYTES_MIN = MIB
 GREP_UNCOUNTED_BYTES_MAX = 64 * MIB
 
-# Maximum length of one record, from the token budget: about half of the budget.
-_RECORD_CHARS_MIN, _RECORD_CHARS_MAX = 200, 2_000
-_HEAD_TOKENS = 7
+SHORT_REF_CHARS = 8
+# Lines longer than this are searched only around their matches.
+_LINE_BYTES = 8_192
+_ROOM_TOKENS = 4
+_WHOLE_TRIES = 8
+_SKIPPED_MAX = 100
 _HEAD_BYTES = 1_024
 _PLACES = "counted places in long lines instead of records"
 _BY_LINES = "searched by line, not by record: "
@@ -144,25 +146,28 @@ def _found_records(
         return searcher.is_complete
     body = source.bytes_of(0, source.size_bytes)
     gathered.record_bodies += 1
-    found = by_records(_record_query(query, kind, source.media_type), body)
+    asked = RecordQuery(
+        patterns=query.patterns,
+        ignore_case=query.ignore_case,
+        is_fixed=query.is_fixed,
+        type=kind,
+        media_type=source.media_type,
+        records_max=query.matches_max,
+        tokens_max=query.tokens_max,
+    )
+    found = by_records(asked, body)
     if found.found is None:
         if found.why:
-            short = source.ref[:SHORT_REF_CHARS]
-            gathered.notes.append(f"{short}: {_BY_LINES}{found.why}")
+            gathered.add_note(source, f"{_BY_LINES}{found.why}")
         return False
     gathered.looked_at += 1
     if found.why:
         gathered.is_counted = False
-        gathered.notes.append(f"{source.ref[:SHORT_REF_CHARS]}: {found.why}")
+        gathered.add_note(source, found.why)
     shown_before = len(gathered.matches)
     for each in found.found:
-        match = Match(
-            ref=source.ref,
-            line=each.line,
-            offset=each.offset,
-            text=each.text,
-            pointer=each.pointer,
-        )
+        at, text = each.offset, each.text
+        match = Match(ref=source.ref, line=each.line, offset=at, text=text, pointer=each.pointer)
         if gathered.is_ranked:
             gathered.rank(each.score, None, match)
         elif not gathered.add_if_fits(match):
@@ -171,28 +176,12 @@ def _found_records(
     return True
 
 
-def _record_query(query: GrepQuery, kind: ArtifactType, media_type: str) -> RecordQuery:
-    chars = min(max(2 * query.tokens_max, _RECORD_CHARS_MIN), _RECORD_CHARS_MAX)
-    return RecordQuery(
-        patterns=query.patterns,
-        ignore_case=query.ignore_case,
-        is_fixed=query.is_fixed,
-        type=kind,
-        media_type=media_type,
-        records_max=query.matches_max,
-        chars_max=chars,
-        best_chars_max=2 * chars,
-        all_chars_max=10 * query.tokens_max + chars,
-        tokens_max=query.tokens_max - _HEAD_TOKENS,
-    )
-
-
 def _note_records(source: SliceSource, gathered: GrepMatches, note: str) -> bool:
     """If the body has records but was searched by line, add a note and return True."""
     head = source.bytes_of(0, min(_HEAD_BYTES, source.size_bytes))
     if structured_type(source.type, source.media_type, head) is None:
         return False
-    gathered.notes.append(f"{source.ref[:SHORT_REF_CHARS]}: {note}")
+    gathered.add_note(source, note)
     return True
 
 
@@ -230,7 +219,8 @@ def _count(source: SliceSource, count: int, shown_before: int, gathered: GrepMat
         return
     gathered.whole.append(spent(0, source))
     gathered.names[source.ref] = source.name or ""
-    gathered.notes += [f"{source.ref[:SHORT_REF_CHARS]}: {note}" for note in source.notes]
+    for note in source.notes:
+        gathered.add_note(source, note)
     if gathered.query.is_count:
         gathered.counts.append(f"{source.ref}: {count}\n")
     elif not gathered.is_ranked and len(gathered.matches) - shown_before < count:
@@ -328,14 +318,6 @@ def _command(args: dict[str, Any], query: GrepQuery) -> str:
     return " ".join(words)
 
 
-SHORT_REF_CHARS = 8
-# Lines longer than this are searched only around their matches.
-_LINE_BYTES = 8_192
-_ROOM_TOKENS = 4
-_WHOLE_TRIES = 8
-_SKIPPED_MAX = 100
-
-
 class GrepQuery(Struct, frozen=True, kw_only=True):
     """The patterns to search for, and how much to show."""
 
@@ -393,6 +375,9 @@ class GrepMatches:
         if len(self.skipped) < _SKIPPED_MAX:
             self.skipped.append(Skipped(ref=ref, why=why))
 
+    def add_note(self, source: SliceSource, note: str) -> None:
+        self.notes.append(f"{source.ref[:SHORT_REF_CHARS]}: {note}")
+
     def match(self, source: SliceSource, hit: LineMatch) -> Match:
         """Return a match with its context lines."""
         context = self.query.context
@@ -406,14 +391,8 @@ class GrepMatches:
                 self._marks[source.ref] = marks
             line, place = marks.before_offset(hit.line_offset)
             line += source.bytes_of(place, hit.line_offset).count(b"\n")
-        return Match(
-            ref=source.ref,
-            line=line,
-            offset=hit.offset,
-            text=hit.text,
-            before=before,
-            after=after,
-        )
+        match = Match(ref=source.ref, line=line, offset=hit.offset, text=hit.text)
+        return replace(match, before=before, after=after) if context else match
 
     def add_if_fits(self, match: Match) -> bool:
         """Add a match if it fits. After the first match that does not fit, no more are added."""

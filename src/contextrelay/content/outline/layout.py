@@ -268,7 +268,8 @@ def _render(
     lines: list[str] = []
     missing_here = counted = 0
     is_open = False
-    for index, piece in enumerate((*pieces, OutlinePiece(0, ()))):
+    end = OutlinePiece(0, ())  # Ends the last line.
+    for index, piece in enumerate((*pieces, end)):
         form = chosen.get(index)
         if piece.glue == OWN_LINE:
             if missing_here and not also:
