@@ -14,38 +14,7 @@ from contextrelay.limits import OUTLINE_PIECES_MAX
 DEFINITIONS_MAX = 20_000
 
 
-class CodeDefinition(Struct, gc=False):
-    """A definition and its lines."""
-
-    kind: str
-    name: str
-    line: int
-    first: int  # Where it begins, including decorators and its type.
-    last: int = 0
-    signature: str = ""
-    owner: str = ""  # The class or type that it is a member of, "" for none.
-    is_local: bool = False
-
-
-class Definitions:
-    """The definitions found in a file, up to a limit."""
-
-    def __init__(self, wanted: str | None) -> None:
-        self.found: list[CodeDefinition] = []
-        self.more: Counter[str] = Counter()  # Number of definitions beyond the limit, by kind.
-        self.note = ""  # How far the text was read, if not to the end.
-        self.is_outline = wanted is None  # Whether start and end lines can be omitted.
-        self._wanted = wanted
-
-    def keep(self, definition: CodeDefinition) -> None:
-        """Add a definition; beyond the limit, only one with the wanted name."""
-        if len(self.found) < DEFINITIONS_MAX or definition.name == self._wanted:
-            self.found.append(definition)
-        else:
-            self.more["method" if definition.owner else definition.kind] += 1
-
-
-class Symbol(Struct, frozen=True):
+class Symbol(Struct, gc=False):
     """A definition: `kind` is class, function, constant, ...; members follow their owner."""
 
     kind: str
@@ -56,6 +25,9 @@ class Symbol(Struct, frozen=True):
     doc: str = ""
     is_member: bool = False
     is_local: bool = False  # Whether it is private to the file.
+    owner: str = ""  # The class or type that it is a member of, if known.
+    first: int = 0  # Where it begins, including decorators and its type.
+    last: int = 0
 
     @property
     def is_private(self) -> bool:
@@ -67,16 +39,34 @@ class Symbol(Struct, frozen=True):
         return is_own and not self.is_member and self.kind in _HELPERS
 
 
-def symbols_of(definitions: Iterable[CodeDefinition]) -> list[Symbol]:
-    """Convert definitions to symbols; repeated names in a row are merged."""
-    symbols: list[Symbol] = []
+class Definitions:
+    """The definitions found in a file, up to a limit."""
+
+    def __init__(self, wanted: str | None) -> None:
+        self.found: list[Symbol] = []
+        self.more: Counter[str] = Counter()  # Number of definitions beyond the limit, by kind.
+        self.note = ""  # How far the text was read, if not to the end.
+        self.is_outline = wanted is None  # Whether start and end lines can be omitted.
+        self._wanted = wanted
+
+    def keep(self, definition: Symbol) -> None:
+        """Add a definition; beyond the limit, only one with the wanted name."""
+        if len(self.found) < DEFINITIONS_MAX or definition.name == self._wanted:
+            self.found.append(definition)
+        else:
+            self.more["method" if definition.owner else definition.kind] += 1
+
+
+def listed(definitions: Iterable[Symbol]) -> list[Symbol]:
+    """Return definitions for an outline: repeated names in a row are merged."""
+    kept: list[Symbol] = []
     before = ("", "")
     for each in definitions:
         if before != (each.owner, each.name) or each.kind == "impl":
-            named = (each.kind, each.name, each.line, each.signature)
-            symbols.append(Symbol(*named, is_member=bool(each.owner), is_local=each.is_local))
+            each.is_member = bool(each.owner)
+            kept.append(each)
         before = each.owner, each.name
-    return symbols
+    return kept
 
 
 # Above this many functions in a row they share a line.
@@ -138,14 +128,14 @@ def code_draft(
     left_out = max(0, counts.total() - OUTLINE_PIECES_MAX) + max(0, len(names) - OUTLINE_PIECES_MAX)
     # The declarations of a header file are its purpose.
     ranked = set(_RANKS) - {"declaration" if counts["declaration"] > counts["function"] else ""}
-    listed = (each for each in symbols if not each.is_member or each.kind == "method")
-    defined = [each for each in listed if each.kind not in ranked]
+    named = (each for each in symbols if not each.is_member or each.kind == "method")
+    defined = [each for each in named if each.kind not in ranked]
     # In C most functions are local to a file: they are listed after the public ones.
     defined = [each for each in defined if each.is_local or not each.is_helper]
     defined.sort(key=lambda each: each.is_helper)
     places = {each.name: each.line for each in reversed(defined)}
-    named = dict.fromkeys(each.name for each in defined)
-    return OutlineDraft(language.lower(), pieces, step, left_out, named, places=places)
+    names = dict.fromkeys(each.name for each in defined)
+    return OutlineDraft(language.lower(), pieces, step, left_out, names, places=places)
 
 
 def _definitions(symbols: Sequence[Symbol], is_long: bool, is_kept: bool) -> Iterable[OutlinePiece]:

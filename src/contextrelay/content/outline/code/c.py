@@ -11,10 +11,10 @@ import re
 from msgspec import Struct
 
 from contextrelay.content.outline.code import (
-    CodeDefinition,
     Definitions,
+    Symbol,
     code_draft,
-    symbols_of,
+    listed,
 )
 from contextrelay.content.outline.layout import OutlineDraft
 from contextrelay.content.source import Source
@@ -79,7 +79,7 @@ def draft_outline(source: Source) -> OutlineDraft | None:
     if source.media_type != "text/x-c":
         return None
     code, imports = read(source.text)
-    return code_draft(source, "C", symbols_of(code.found), imports, "", code.more, code.note)
+    return code_draft(source, "C", listed(code.found), imports, "", code.more, code.note)
 
 
 def read(text: str, wanted: str | None = None) -> tuple[Code, list[str]]:
@@ -91,7 +91,8 @@ def read(text: str, wanted: str | None = None) -> tuple[Code, list[str]]:
     for each in directives:
         if each.word == "define":
             if name := _MACRO.match(each.text):
-                code.keep(CodeDefinition("macro", name[0], each.line, each.line, each.last))
+                at = each.line
+                code.keep(Symbol("macro", name[0], at, first=at, last=each.last))
         elif found := _INCLUDED.match(each.text):
             imports.append(found[1])
     code.found.sort(key=lambda each: each.line)
@@ -168,7 +169,7 @@ class _Walk:
             self._tail = end
         return end
 
-    def _named(self, stop: int, has_body: bool) -> CodeDefinition | None:
+    def _named(self, stop: int, has_body: bool) -> Symbol | None:
         text, start, code = self._text, self._start, self._code
         if _NO_DEFINITION.match(text, start):
             return None
@@ -260,9 +261,9 @@ class _Walk:
         for name, named_at in places:
             self._code.ends(self._keep("type", name, start + named_at), stop)
 
-    def _keep(self, kind: str, name: str, named_at: int) -> CodeDefinition:
+    def _keep(self, kind: str, name: str, named_at: int) -> Symbol:
         first = 0 if self._code.is_outline else self._code.line(self._start)
-        found = CodeDefinition(kind, name, self._code.line(named_at), first)
+        found = Symbol(kind, name, self._code.line(named_at), first=first)
         self._code.keep(found)
         return found
 
@@ -402,7 +403,7 @@ class Code(Definitions):
         """Cached positions of closing brackets, which may be looked up repeatedly."""
         self._open: set[str] = set()  # Kinds of brackets of which one is unclosed.
 
-    def ends(self, found: CodeDefinition, at: int) -> None:
+    def ends(self, found: Symbol, at: int) -> None:
         """Set the last line of a definition, given the offset of its end."""
         if not self.is_outline:
             found.last = self.line(at)

@@ -17,10 +17,10 @@ from typing import Any
 from msgspec import Struct
 
 from contextrelay.content.outline.code import (
-    CodeDefinition,
     Definitions,
+    Symbol,
     code_draft,
-    symbols_of,
+    listed,
 )
 from contextrelay.content.outline.layout import OutlineDraft
 from contextrelay.content.source import Source
@@ -123,23 +123,21 @@ def draft_outline(source: Source) -> OutlineDraft | None:
         return None
     language, code = GRAMMARS[source.media_type].name, walk.code
     found = by_type(code.found) if language == "Go" else code.found
-    return code_draft(
-        source, language, symbols_of(found), walk.imports, walk.doc, code.more, code.note
-    )
+    return code_draft(source, language, listed(found), walk.imports, walk.doc, code.more, code.note)
 
 
-def read(media_type: str, name: str, text: str, wanted: str) -> list[CodeDefinition] | None:
+def read(media_type: str, name: str, text: str, wanted: str) -> list[Symbol] | None:
     """Return the definitions of a file, or None if there is no grammar for its language."""
     walk = _walked(media_type, name, text, wanted)
     return None if walk is None else walk.code.found
 
 
-def by_type(found: list[CodeDefinition]) -> list[CodeDefinition]:
+def by_type(found: list[Symbol]) -> list[Symbol]:
     """Sort methods after their type; prefix those of a type in another file with its name."""
-    methods: dict[str, list[CodeDefinition]] = {
+    methods: dict[str, list[Symbol]] = {
         each.name: [] for each in found if not each.owner and each.kind == "type"
     }
-    ordered: list[CodeDefinition] = []
+    ordered: list[Symbol] = []
     for each in found:
         if each.owner in methods:
             methods[each.owner].append(each)
@@ -228,8 +226,9 @@ class _Walk:
         if body is not None and (kind in _OWNERS or kind in ("namespace", "mod")):
             self.statements(body, spelled if kind in _OWNERS else owner, level + 1)
 
-    def _keep(self, kind: str, name: str, whole: Any, at: Any, owner: str = "") -> CodeDefinition:
-        found = CodeDefinition(kind, name, at.start_point.row + 1, whole.start_point.row + 1)
+    def _keep(self, kind: str, name: str, whole: Any, at: Any, owner: str = "") -> Symbol:
+        found = Symbol(kind, name, at.start_point.row + 1)
+        found.first = whole.start_point.row + 1
         found.last = whole.end_point.row + (whole.end_point.column > 0)
         found.owner = owner
         self.code.keep(found)
@@ -288,9 +287,9 @@ class _Go(_Walk):
                 shape = self._signature(of.start_byte, of.end_byte).partition("{")[0].strip()
                 found.signature = shape if shape[:1].isalpha() else ""
 
-    def _keep(self, kind: str, name: str, whole: Any, at: Any, owner: str = "") -> CodeDefinition:
+    def _keep(self, kind: str, name: str, whole: Any, at: Any, owner: str = "") -> Symbol:
         if name == "_":
-            return CodeDefinition(kind, name, 0, 0)
+            return Symbol(kind, name, 0)
         found = super()._keep(kind, name, whole, at, owner)
         # `main` and `init` are called from outside.
         found.is_local = kind != "type" and not name[0].isupper() and name not in ("main", "init")

@@ -192,16 +192,14 @@ def draft_outline(source: Source) -> OutlineDraft | None:
         return None
     symbols: list[Symbol] = []
     for node in module.nodes:
-        kind, name = node.kind, node.name
         header = source.text[node.start : min(node.stop, node.start + HEADER_CHARS_MAX)]
-        if kind == "constant":
-            symbols.append(Symbol(kind, name, node.line))
-        elif kind == "class":
-            bases = bases_in(header, name)
-            symbols.append(Symbol(kind, name, node.line, bases, "", node.doc, node.is_member))
-        else:
-            found = signature_in(header, name)
-            symbols.append(Symbol(kind, name, node.line, *found, node.doc, node.is_member))
+        kind, name, signature, brief = node.kind, node.name, "", ""
+        if kind == "class":
+            signature = bases_in(header, name)
+        elif kind == "function":
+            signature, brief = signature_in(header, name)
+        doc, is_member = node.doc, node.is_member
+        symbols.append(Symbol(kind, name, node.line, signature, brief, doc, is_member))
     return code_draft(source, "Python", symbols, module.imports, module.doc, module.more)
 
 
