@@ -299,9 +299,9 @@ class Quota:
         """Return True if a commit with a charge was refused because the quota has no room."""
         return stale.log == self._name
 
-    def refund(self, size_bytes: int) -> None:
-        """Subtract bytes that were charged and are not stored."""
-        self._ledger.commit(Write(self._name, adds=((PUSHED, -size_bytes),)))
+    def refund(self, size_bytes: int) -> Write:
+        """Return the write that subtracts bytes that were charged and are removed again."""
+        return Write(self._name, adds=((PUSHED, -size_bytes),))
 
     def _bounded(self, verb: Verb[Any], body: Body) -> Body:
         """Return the body, limited to the unused part of the quota."""

@@ -295,14 +295,15 @@ def purge(stores: Stores, capability: str | None) -> int:
     """Delete all cache entries, or those of one capability; return the number deleted."""
     count = 0
     for page in log_pages(stores.ledger, RESULTS):
-        chosen = [log for log in page if _is_of(_read(stores, log), capability)]
+        entries = ((log, _read(stores, log)) for log in page)
+        chosen = [
+            log
+            for log, entry in entries
+            if capability is None or (entry is not None and entry.capability == capability)
+        ]
         stores.ledger.commit(*(_forgetting(log) for log in chosen))
         count += len(chosen)
     return count
-
-
-def _is_of(entry: CachedResult | None, capability: str | None) -> bool:
-    return capability is None or (entry is not None and entry.capability == capability)
 
 
 def _forgetting(log: str) -> Write:

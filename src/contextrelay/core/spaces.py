@@ -239,9 +239,6 @@ class VisibleReads:
             return True
         if place.thread is not None and self._has_thread(place.thread):
             return True
-        return self._is_held(log)
-
-    def _is_held(self, log: str) -> bool:
         return any(self._has_thread(row.key) for row in walk_rows(self._reads, log, RowKind.HOLDER))
 
     def _is_row_there(self, log: str, row: Row) -> bool:

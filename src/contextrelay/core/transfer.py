@@ -259,9 +259,13 @@ def import_thread(stores: Stores, verb: ImportThread, body: Body) -> ThreadView:
             _write(stores, record, facts, list(stored.values()))
         except RelayError as error:
             if not may_continue(stores, error):
-                replace_with_tombstones(stores, list(stored.values()), "removed")
-                if stores.quota is not None:
-                    stores.quota.refund(sum(each.size_bytes for each in stored.values()))
+                quota = stores.quota
+                replace_with_tombstones(
+                    stores,
+                    list(stored.values()),
+                    "removed",
+                    also=lambda each: [] if quota is None else [quota.refund(each.size_bytes)],
+                )
             raise
     return show(stores, thread)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -101,17 +100,13 @@ def _until(stores: Stores, source: str, version: int) -> Iterator[Event]:
             continue
         yield replace(event, hash="")
         if event.type in (CREATED, PATCHED):
-            newest = _version(event.detail)
+            newest = event.detail.get("state", event.detail)["version"]
             if newest == version:
                 return
     raise NotFound(
         f"thread {source} has no version {version}; the newest is {newest}",
         "list the versions: relay state log",
     )
-
-
-def _version(detail: dict[str, Any]) -> int:
-    return detail["state"]["version"] if "state" in detail else detail["version"]
 
 
 def _own(event: Event, thread: str) -> Event:
