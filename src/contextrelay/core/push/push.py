@@ -34,7 +34,6 @@ from contextrelay.core.artifacts.records import (
 )
 from contextrelay.core.channels import signal_writes, trim_surplus
 from contextrelay.core.idempotency import other_request
-from contextrelay.core.push.pieces import pieces_of
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import ARTIFACTS, REQUESTS, UNREADABLE, RowKind, artifact_log, damaged
 from contextrelay.core.stores import Stores
@@ -49,6 +48,7 @@ from contextrelay.verbs import Body, Push, PushMany
 
 if TYPE_CHECKING:
     from contextrelay.core.push.attach import Addition
+
 
 Additions = Callable[[Artifact], "tuple[Addition, ...]"]
 
@@ -427,3 +427,32 @@ def _created(stores: Stores, made: list[Artifact]) -> Iterator[Write]:
             rows.append(Row(RowKind.HOLDER, artifact.thread, b""))
         fact = event_chain.encode(event, b"")
         yield Write(artifact_log(artifact.ref), (fact,), tuple(rows), expect=0)
+
+
+def pieces_of(body: Body, sizes: list[int]) -> Iterator[bytes]:
+    """Split a stream of concatenated bodies; yield each body."""
+    chunks = iter((body,) if isinstance(body, bytes) else body)
+    rest = b""
+    for index, size in enumerate(sizes):
+        parts = [rest]
+        have = len(rest)
+        while have < size:
+            chunk = next(chunks, None)
+            if chunk is None:
+                raise Invalid(
+                    "the bodies are shorter than the sum of sizes", "send complete bodies"
+                )
+            parts.append(chunk)
+            have += len(chunk)
+        joined = b"".join(parts)
+        rest = joined[size:]
+        if index + 1 == len(sizes):
+            _check_end(rest, chunks)  # Check the end of the stream before the last body is stored.
+        yield joined[:size]
+    if not sizes:
+        _check_end(rest, chunks)
+
+
+def _check_end(rest: bytes, chunks: Iterator[bytes]) -> None:
+    if rest or any(chunks):
+        raise Invalid("the bodies are longer than the sum of sizes", "send one size per body")
