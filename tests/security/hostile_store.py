@@ -238,6 +238,7 @@ def _threads(world: World) -> Shown:
     thread = world.thread
     in_thread = ["-t", world.thread]
     return {
+        "use": [[thread], [], [HOSTILE]],
         "events": [[thread], [thread, "--jsonl"]],
         "tail": [[thread, "--after", "0", "--timeout", "0.2"]],
         "trace": [[thread], [thread, "--html", "trace.html"], [thread, "--otlp", "spans.jsonl"]],
