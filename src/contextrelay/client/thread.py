@@ -257,7 +257,7 @@ class _ThreadVerbs:
 
     @flow_method
     def trace(self: Any, runs_max: int = TRACE_RUNS_DEFAULT) -> Flow[Trace]:
-        """Return the newest runs with their calls, tools, tokens, prices and times."""
+        """Return the newest runs with calls, tools, tokens, prices and times, and the totals."""
         from contextrelay.runs.trace import trace_thread
 
         return (yield from trace_thread(self.id, runs_max))
