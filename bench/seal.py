@@ -93,7 +93,7 @@ def _bare_back(sent: bytes) -> Iterator[bytes]:
 
 
 def _open(chunks: Iterable[bytes], size_bytes: int) -> Iterator[bytes]:
-    opener = Opener(KEY, ABOUT, span(size_bytes, 0, None))
+    opener = Opener(KEY, [ABOUT], span(size_bytes, 0, None))
     for chunk in chunks:
         yield from opener.feed(chunk)
     opener.finish()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from contextrelay import Relay, Settings
+from contextrelay.identity import user_name
 from tests.cli.shell import Shell
 from tests.server.serving import serving, serving_apart
 
@@ -35,7 +36,7 @@ def test_what_is_published_is_numbered_waited_for_and_listed(shell: Shell) -> No
     assert shell.out("wait", "a/b c", "--since", "0") == 'hello\n"größer\\n"\n'
     page = shell.json("wait", "a/b c", "--since", "1")
     assert [(each["seq"], each["from"], each["message"]) for each in page["signals"]] == [
-        (2, "you", "größer\n")
+        (2, user_name(), "größer\n")
     ]
     assert (page["head"], page["gap"]) == (2, None)
     assert shell.out("channels") == "a/b c\n"
@@ -112,7 +113,7 @@ def test_a_command_gets_the_body_on_stdin_and_the_rest_in_its_environment(shell:
 
     assert text.splitlines() == [
         f"1|room|coder|{pushed['url']}|{pushed['ref']}||body",
-        "2|room|you|||$(touch evil) `touch evil`; touch evil|",
+        f"2|room|{user_name()}|||$(touch evil) `touch evil`; touch evil|",
     ]
     assert not (shell.home / "evil").exists()
 

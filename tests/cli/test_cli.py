@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from contextrelay.identity import user_name
 from tests.cli.shell import RELAY, Shell
 
 
@@ -310,4 +311,6 @@ def test_peek_as_json_has_what_people_are_shown(shell: Shell) -> None:
     brief = shell.json("peek", ref.strip())
 
     assert brief.items() >= {"summary": "two", "type": "text", "size": 2, "tokens": 1}.items()
-    assert brief.items() >= {"created_by": "you", "expires_at": None, "encrypted": False}.items()
+    assert (
+        brief.items() >= {"created_by": user_name(), "expires_at": None, "encrypted": False}.items()
+    )

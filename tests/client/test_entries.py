@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from contextrelay import NotFound, Relay
+from contextrelay.identity import user_name
 
 
 def test_entries_of_every_kind_are_added_and_resolved(relay: Relay) -> None:
@@ -34,7 +35,7 @@ def test_entries_of_every_kind_are_added_and_resolved(relay: Relay) -> None:
     assert state["plan"][0]["status"] == "done"
     assert state["decisions"][0]["evidence_refs"] == [evidence]
     assert state["decisions"][0]["confidence"] == 0.9
-    assert {each.event.by for each in thread.events()} >= {"planner", "you"}
+    assert {each.event.by for each in thread.events()} >= {"planner", user_name()}
 
 
 def test_a_fact_with_a_key_replaces_the_older_one_which_stays_in_history(relay: Relay) -> None:

@@ -192,7 +192,7 @@ def test_a_step_is_approved_from_another_terminal(shell: Shell) -> None:
         said = shell.run("pipeline", "approve", run, "ok", "--by", "ana").stdout
         decided = json.loads(running.line())
 
-    who = f"{getpwuid(os.getuid()).pw_name} as ana"
+    who = f"{getpwuid(os.getuid()).pw_name}/ana"
     assert (decided["status"], decided["by"]) == ("done", who)
     assert said.decode() == f"approved ok, by {who}\n"
     shown = shell.run("pipeline", "show", run, human=True).stdout.decode()

@@ -57,7 +57,7 @@ def opened(
 ) -> bytes:
     """Open a slice, with only the bytes of its span, and the size that a server gives."""
     chosen = span(len(sent) if size is None else size, start, stop)
-    opener = Opener(key, about, chosen, sent[:HEADER])
+    opener = Opener(key, [about], chosen, sent[:HEADER])
     return b"".join(chunks_of([sent[chosen.start : chosen.stop]], opener))
 
 
@@ -121,7 +121,7 @@ def test_it_does_not_matter_in_which_pieces_a_body_comes(size: int, piece: int) 
     pieces = [body[at : at + piece] for at in range(0, size, piece)]
 
     sent = b"".join(stream.sealed(pieces, KEY, PREFIX, ABOUT))
-    opener = Opener(KEY, ABOUT, span(len(sent), 0, None))
+    opener = Opener(KEY, [ABOUT], span(len(sent), 0, None))
     cut = [sent[at : at + piece] for at in range(0, len(sent), piece)]
 
     assert sent == sealed(body) == b"".join(SealedBody(body, KEY, PREFIX, ABOUT))
@@ -188,7 +188,7 @@ def test_any_truncation_fails_and_gives_out_a_true_beginning_at_most(
 
 def read_on(sent: bytes, size: int) -> tuple[bytes, bool]:
     """What a stream gives out, and whether it says that this was all."""
-    opener = Opener(KEY, ABOUT, span(size, 0, None))
+    opener = Opener(KEY, [ABOUT], span(size, 0, None))
     out = b""
     try:
         for part in chunks_of([sent], opener):

@@ -122,13 +122,13 @@ def test_what_is_sent_is_what_arrives(route: Route, data: st.DataObject) -> None
         for index, part in enumerate(route.path.split("/"))
         if part.startswith("{")
     }
-    arrived = decode_verb(route, in_path, query_fields(target.query.encode()), asked.json, "http")
+    arrived = decode_verb(route, in_path, query_fields(target.query.encode()), asked.json)
 
     assert arrived == verb
     if route.takes_body:
         bare = {name: value for name, value in _sent(verb).items() if name not in in_path}
         query = query_fields(spell_query(route.verb, bare).encode())
-        assert decode_verb(route, in_path, query, None, "http") == verb
+        assert decode_verb(route, in_path, query, None) == verb
 
 
 def _sent(verb: Verb[Any]) -> dict[str, Any]:
@@ -222,8 +222,8 @@ def test_a_whole_float_changes_no_other_value(ttl: str) -> None:
     one = f'{{"ttl_s": {ttl}, "metadata": {{"x": 1.0}}}}'
     push, push_many = (next(each for each in ALL if each.verb is verb) for verb in (Push, PushMany))
 
-    alone = decode_verb(push, {}, {}, one.encode(), "a")
-    many = decode_verb(push_many, {}, {}, f'{{"items": [{one}], "sizes": [1]}}'.encode(), "a")
+    alone = decode_verb(push, {}, {}, one.encode())
+    many = decode_verb(push_many, {}, {}, f'{{"items": [{one}], "sizes": [1]}}'.encode())
 
     assert isinstance(alone, Push)
     assert isinstance(many, PushMany)
@@ -250,4 +250,4 @@ def test_an_integer_in_a_query_is_written_as_one(query: str) -> None:
     route = next(each for each in routes() if each.verb is List)
 
     with pytest.raises(Invalid, match="limit: expected"):
-        decode_verb(route, {}, query_fields(query.encode()), None, "")
+        decode_verb(route, {}, query_fields(query.encode()), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextrelay import Relay
+from contextrelay.identity import user_name
 from tests.web.reader import Reader
 
 
@@ -24,7 +25,7 @@ def test_home_shows_the_savings_that_the_verb_gives(page: Reader, relay: Relay) 
     twin, shown = page.json("/ui/.json"), page.open("/ui/")
 
     assert twin["savings"]["net"] == savings.net > 0
-    assert [each["name"] for each in twin["savings"]["by_agent"]] == ["you"]
+    assert [each["name"] for each in twin["savings"]["by_agent"]] == [user_name()]
     assert "Net by agent" in shown.text
     assert [each["ref"] for each in twin["expiring"]] == [soon]
     assert f"{savings.net:,} tok" in shown.text

@@ -58,6 +58,7 @@ A2A_WATCHED_AFTER_S = 0.2
 # The number of tasks that one listing reads and counts, newest first. The next page may start after
 # them. The status of at most this many finished tasks is cached.
 A2A_TASKS_LISTED_MAX = 10_000
+# The name of a key may come before it.
 BY = "a2a/"
 """The beginning of the author name of an agent's tasks. The name of the agent follows."""
 log = logging.getLogger("contextrelay.a2a")
@@ -408,7 +409,7 @@ def read_task(local: Local, id: str) -> TaskRecord | None:
     """Return the record of a task, or None if the caller may not see such a task. This blocks."""
     with suppress(NotFound, Gone):
         log = local.ask(ReadTask(id))
-        agent = log.record.created_by.removeprefix(BY)
+        agent = log.record.created_by.rpartition(BY)[2]
         record = TaskRecord(id, log.record.name or "", agent)
         page = log.events
         while page:
@@ -417,7 +418,7 @@ def read_task(local: Local, id: str) -> TaskRecord | None:
             if len(page) < LIST_ITEMS_MAX:
                 break
             page = local.ask(ReadEvents(id, record.seq, LIST_ITEMS_MAX)).events
-        is_task = log.record.kind == "task" and log.record.created_by.startswith(BY)
+        is_task = log.record.kind == "task" and BY in log.record.created_by
         if is_task and record.status is not None:
             return record
     return None

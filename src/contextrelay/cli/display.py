@@ -19,6 +19,7 @@ from contextrelay.client.flow import run
 from contextrelay.client.relay import Relay
 from contextrelay.content.artifact_type import NOT_TEXT
 from contextrelay.errors import Invalid, RelayError
+from contextrelay.identity import user_name
 from contextrelay.limits import CHUNK_BYTES
 from contextrelay.model.artifact import Artifact
 from contextrelay.store.durable_files import write_whole
@@ -103,6 +104,11 @@ def quoted(text: str) -> str:
     """Quote text from elsewhere as one word of a command that a person may copy."""
     escaped = clean(text).replace("'", "'\"'\"'")
     return f"'{escaped}'"
+
+
+def author(name: str) -> str:
+    """Return the display name of an author: "you" for the user of this machine."""
+    return "you" if name in ("", user_name()) else clean(name)
 
 
 def cut(text: str, chars_max: int) -> str:

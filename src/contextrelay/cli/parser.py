@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     Act = Callable[[Namespace, Console], None]
 
-AGENT_VARIABLE = "RELAY_AGENT"
 _UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _DIGITS_MAX = 15
 _COLUMNS_DEFAULT = 80
@@ -89,16 +88,6 @@ class Argument:
 
     def declare(self, container: Any) -> None:
         container.add_argument(*self.names, **self.options)
-
-
-class AuthorOption(Argument):
-    """An option for the name of the author. The default is the agent that runs the command."""
-
-    __slots__ = ()
-
-    def declare(self, container: Any) -> None:
-        agent = os.environ.get(AGENT_VARIABLE) or "you"
-        container.add_argument(*self.names, default=agent, **self.options)
 
 
 class OneOf:
@@ -168,10 +157,8 @@ def command(name: str, entry: CommandEntry) -> tuple[Parser, Act]:
 
 
 def author_option(help: str, option: str = "--by", **more: Any) -> Argument:
-    """Declare the option for the author. Its default is the agent named by RELAY_AGENT, or else
-    "you".
-    """
-    return AuthorOption((option,), {"help": help, **more})
+    """Declare the option for the author; without it, the author is the agent of the client."""
+    return arg(option, default="", help=help, **more)
 
 
 def budget(default: int, help: str) -> Argument:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from contextrelay.cli.parser import AGENT_VARIABLE
 from contextrelay.client.relay import Relay
 from contextrelay.errors import RelayError
+from contextrelay.identity import AGENT_VARIABLE
 from contextrelay.verbs import RememberPush
 
 _CHARS_MAX = 4096

@@ -24,7 +24,7 @@ from contextrelay.state.schema import Kind, NewEntry, State, entry_operations, r
 from contextrelay.verbs import PatchState, ReadState
 
 
-def add_entry(thread: str, kind: Kind, text: str, by: str = "you", **options: Any) -> Flow[Added]:
+def add_entry(thread: str, kind: Kind, text: str, by: str = "", **options: Any) -> Flow[Added]:
     """Add one entry to the state of a thread.
 
     A fact with a key replaces the facts with the same key.
@@ -51,7 +51,7 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def resolve_entry(thread: str, id: str, by: str = "you") -> Flow[Patched]:
+def resolve_entry(thread: str, id: str, by: str = "") -> Flow[Patched]:
     """Mark a question as resolved, or a step of the plan as done; a second call changes nothing.
 
     Raises:

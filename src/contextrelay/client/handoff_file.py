@@ -91,7 +91,7 @@ def _write(relay: Relay, view: HandoffView, file: BinaryIO) -> None:
                 archive.writestr(f"{REFS}{handed.ref}", body, method_for(len(body), (body,)))
 
 
-def take_handoff(relay: Relay, path: str | os.PathLike[str], by: str = "you") -> ImportedHandoff:
+def take_handoff(relay: Relay, path: str | os.PathLike[str], by: str = "") -> ImportedHandoff:
     """Import a handoff from a file; its refs are stored in a new thread.
 
     Raises:

@@ -27,7 +27,7 @@ from contextrelay.client.methods import (
 )
 from contextrelay.client.seal.push import PushAndSeal
 from contextrelay.client.thread import AsyncThread, Thread
-from contextrelay.client.transport.address import is_server, server_at
+from contextrelay.client.transport.address import is_server, server_at, with_agent
 from contextrelay.errors import Gone, Invalid, Unconfirmed
 from contextrelay.limits import CHUNK_BYTES, REPLY_S_DEFAULT, WAIT_S_DEFAULT
 from contextrelay.model.artifact import Artifact
@@ -106,6 +106,7 @@ class _Verbs:
         api_key: str | None = None,
         timeout_s: float = REPLY_S_DEFAULT,
         blobs: Address = None,
+        agent: str | None = None,
     ) -> None:
         self.transport: Any
         if is_server(address):
@@ -116,11 +117,12 @@ class _Verbs:
                     "settings and blobs cannot be passed for a server", "omit settings and blobs"
                 )
             kind = remote.AsyncRemote if self.is_async else remote.Remote
-            self.transport = kind(server_at(str(address), api_key), timeout_s)
+            server = with_agent(server_at(str(address), api_key), agent)
+            self.transport = kind(server, timeout_s)
         else:
             from contextrelay.client.transport import local
 
-            stores = local.open_stores(address, settings, blobs)
+            stores = local.open_stores(address, settings, blobs, agent=agent)
             self.transport = local.AsyncLocal(stores) if self.is_async else local.Local(stores)
 
     def once(self, key: str) -> Self:
@@ -152,12 +154,12 @@ class _Verbs:
         return (yield SendBody(build(verbs.PushMany, (pushes, sizes), {}), bodies))
 
     @thread_method
-    def new_thread(self: Any, name: str | None = None, by: str = "you") -> Flow[ThreadView]:
+    def new_thread(self: Any, name: str | None = None, by: str = "") -> Flow[ThreadView]:
         """Create a thread, with its state at version 1."""
         return (yield build(verbs.NewThread, (name, by), {}))
 
     @thread_method
-    def thread(self: Any, text: str, by: str = "you") -> Flow[ThreadView]:
+    def thread(self: Any, text: str, by: str = "") -> Flow[ThreadView]:
         """Return the thread with an id or a name; if no thread has the name, create one.
 
         Raises:
@@ -168,7 +170,7 @@ class _Verbs:
 
     @thread_method
     def import_thread(
-        self: Any, path: str | os.PathLike[str], name: str | None = None, by: str = "you"
+        self: Any, path: str | os.PathLike[str], name: str | None = None, by: str = ""
     ) -> Flow[ThreadView]:
         """Create a thread from an exported zip file."""
         return (yield SendBody(build(verbs.ImportThread, (name, by), {}), _file_chunks(path)))
@@ -242,6 +244,9 @@ class Relay(_Verbs):
     `postgresql://host/database`; by default RELAY_HOME or ~/.relay. `settings` replace those in the
     store's config.json. `blobs`: where the large bodies of the store are, a folder or
     `s3://bucket/prefix`; needed only once. By default RELAY_BLOBS, or the store itself.
+
+    `agent`: the name that is recorded with all that this client does, by default RELAY_AGENT, or
+    else the name of the user. On a server the name of the key comes first: `ci-bot/planner`.
 
     `address` of a server: `https://relay.example.com`, with its `api_key` (by default
     CONTEXTRELAY_API_KEY) and `timeout_s`, the maximum seconds to wait for a reply.

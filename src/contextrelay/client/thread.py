@@ -107,24 +107,24 @@ class _ThreadVerbs:
         return type(self)(self.relay.once(key), self.id)
 
     @flow_method
-    def add_fact(self: Any, text: str, key: str | None = None, by: str = "you") -> Flow[Added]:
+    def add_fact(self: Any, text: str, key: str | None = None, by: str = "") -> Flow[Added]:
         """Add a fact. One with a key replaces the older facts with that key."""
         return (yield from _add(self.id, "fact", text, by, key=key))
 
     @flow_method
     def add_constraint(
-        self: Any, text: str, severity: Literal["hard", "soft"] = "hard", by: str = "you"
+        self: Any, text: str, severity: Literal["hard", "soft"] = "hard", by: str = ""
     ) -> Flow[Added]:
         """Add a constraint."""
         return (yield from _add(self.id, "constraint", text, by, severity=severity))
 
     @flow_method
-    def add_question(self: Any, text: str, by: str = "you") -> Flow[Added]:
+    def add_question(self: Any, text: str, by: str = "") -> Flow[Added]:
         """Add an open question; pass the id of the question to `resolve` when it is answered."""
         return (yield from _add(self.id, "question", text, by))
 
     @flow_method
-    def add_step(self: Any, text: str, by: str = "you") -> Flow[Added]:
+    def add_step(self: Any, text: str, by: str = "") -> Flow[Added]:
         """Add a step to the plan; pass the id of the step to `resolve` when it is done."""
         return (yield from _add(self.id, "step", text, by))
 
@@ -135,14 +135,14 @@ class _ThreadVerbs:
         reasons: Sequence[str] = (),
         evidence: Sequence[str] = (),
         confidence: float = 1.0,
-        by: str = "you",
+        by: str = "",
     ) -> Flow[Added]:
         """Add a decision, with reason codes, and refs of artifacts in this thread as evidence."""
         options: Any = {"reasons": reasons, "evidence": evidence, "confidence": confidence}
         return (yield from _add(self.id, "decision", text, by, **options))
 
     @flow_method
-    def resolve(self: Any, id: str, by: str = "you") -> Flow[Patched]:
+    def resolve(self: Any, id: str, by: str = "") -> Flow[Patched]:
         """Mark a question as resolved, or a step of the plan as done, by its id."""
         from contextrelay.client.entries import resolve_entry
 
@@ -155,7 +155,7 @@ class _ThreadVerbs:
         self: Any,
         capability: str,
         args: Document | None = None,
-        by: str = "you",
+        by: str = "",
         is_cached: bool = True,
     ) -> Flow[Invoked]:
         """Run a capability in this thread, or return its cached result. Both count as a hop."""
@@ -172,7 +172,7 @@ class _ThreadVerbs:
         files: str | os.PathLike[str] | None = None,
         rounds_max: int | None = None,
         output_tokens_max: int = RUN_OUTPUT_TOKENS_DEFAULT,
-        by: str = "you",
+        by: str = "",
         on_tool: Callable[[ToolUse], object] | None = None,
     ) -> Items[str | RunResult]:
         """Ask a model on this thread, and iterate over the text of its answer as it arrives.
@@ -212,7 +212,7 @@ class _ThreadVerbs:
         refs: Sequence[str] = (),
         on_words: Callable[[str], object] | None = None,
         handoff: str | None = None,
-        by: str = "you",
+        by: str = "",
     ) -> Flow[AgentAnswer]:
         """Send text and refs to a remote agent over A2A; its answer is stored in this thread.
 
@@ -235,7 +235,7 @@ class _ThreadVerbs:
 
     @thread_method
     def fork(
-        self: Any, version: int | None = None, name: str | None = None, by: str = "you"
+        self: Any, version: int | None = None, name: str | None = None, by: str = ""
     ) -> Flow[ThreadView]:
         """Create a thread from the state of this thread at a version, by default the newest."""
         return (yield build(verbs.ForkThread, (self.id, version, name, by), {}))
@@ -268,7 +268,7 @@ class _ThreadVerbs:
         from_version: int | None = None,
         model: str | Provider | None = None,
         is_dry: bool = False,
-        by: str = "you",
+        by: str = "",
         files: str | os.PathLike[str] | None = None,
     ) -> Flow[Replay]:
         """Repeat the runs after a version in a copy of this thread, which is not changed.

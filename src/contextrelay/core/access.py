@@ -27,7 +27,9 @@ from contextrelay.access import Bucket, Targets, denial_reason, is_valid, take_t
 from contextrelay.core.idempotency import is_known_request
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import (
+    KEY_NAMES,
     RATES,
+    RESTORE,
     UNREADABLE,
     RowKind,
     first_page,
@@ -41,6 +43,7 @@ from contextrelay.core.stores import Count, Stores
 from contextrelay.documents.bounds import check_label
 from contextrelay.errors import (
     Broken,
+    Conflict,
     Forbidden,
     Full,
     Invalid,
@@ -101,7 +104,7 @@ def new_key(stores: Stores, verb: NewKey, body: Body) -> IssuedKey:
             raise Forbidden("this key belongs to another tenant", "omit the tenant")
     verb, stores = replace(verb, tenant=tenant), stores.root
     if verb.name is not None:
-        check_label(verb.name, "name")
+        _check_name(stores, verb.name, verb.tenant)
     if verb.tenant is not None:
         check_label(verb.tenant, "tenant")  # The pattern of check_label accepts a trailing newline.
     if verb.scope == "admin" and (verb.threads or verb.channels):
@@ -129,6 +132,24 @@ def new_key(stores: Stores, verb: NewKey, body: Body) -> IssuedKey:
     return IssuedKey(key=key, token=token)
 
 
+def _check_name(stores: Stores, name: str, tenant: str | None) -> None:
+    """Check the name of a new key, which is recorded as the author of what the key does.
+
+    Raises:
+        Invalid: the name contains a slash, after which the name of an agent is recorded.
+        Conflict: another valid key of the same space has the name.
+    """
+    check_label(name, "name")
+    if "/" in name:
+        raise Invalid(f"invalid key name {name!r}: it contains a slash", "use a name without /")
+    for key in _readable_keys(stores.root, ""):
+        if (key.name, key.tenant) == (name, tenant) and is_valid(key, stores.now_ms()):
+            raise Conflict(
+                f"a key named {name!r} already exists: {key.id}",
+                f"choose another name, or revoke that key first: relay keys revoke {key.id}",
+            )
+
+
 @answers(KeepKey)
 def keep_key(stores: Stores, verb: KeepKey, body: Body) -> None:
     with suppress(Stale):  # The key already exists.
@@ -143,6 +164,25 @@ def _row(kept: StoredKey) -> Row:
     ended_at = kept.key.revoked_at or kept.key.expires_at
     due_ms = None if ended_at is None else to_ms(ended_at) + KEY_FORGOTTEN_S * 1000
     return Row(RowKind.KEY, ONLY, _encoder.encode(kept), due_ms)
+
+
+def rename_duplicates(stores: Stores) -> None:
+    """Give each key of an earlier version a name of its own, once: duplicates get their id, and a
+    slash becomes a hyphen.
+    """
+    names: set[tuple[str | None, str]] = set()
+    kept = [_decode_key(row) for row in _rows(stores, "")]
+    for each in sorted(kept, key=lambda each: each.key.created_at):
+        key, name = each.key, (each.key.name or "").replace("/", "-")
+        if not name or not is_valid(key, stores.now_ms()):
+            continue
+        if (key.tenant, name) in names:
+            name = f"{name}-{key.id}"
+        names.add((key.tenant, name))
+        if name != key.name:
+            row = _row(replace(each, key=replace(key, name=name)))
+            stores.ledger.commit(Write(key_log(key.id), (b"renamed",), (row,)))
+    stores.ledger.commit(Write(RESTORE, rows=(Row(RowKind.FINISHED, KEY_NAMES, b""),)))
 
 
 # Finding keys

@@ -7,16 +7,18 @@ from contextlib import nullcontext, suppress
 from importlib import import_module
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from contextrelay.core.registry import ANSWERS
-from contextrelay.core.schema import RESTORE, UNREADABLE, RowKind, damaged
-from contextrelay.core.stores import Stores
+from contextrelay.core.schema import KEY_NAMES, RESTORE, UNREADABLE, RowKind, damaged
+from contextrelay.core.stores import Stores, author_name
 from contextrelay.errors import Invalid, RelayError
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.settings import Settings
 from contextrelay.store.engine import open_engine, settings_in
 from contextrelay.store.ledger import ONLY
-from contextrelay.verbs import Body, Push, Verb
-from contextrelay.verbs.verb import check_verb
+from contextrelay.verbs import Body, Push, PushMany, Verb
+from contextrelay.verbs.verb import AnyVerb, check_verb
 
 Reply = TypeVar("Reply")
 
@@ -40,10 +42,15 @@ def open_stores(
     if not (engine.is_read_only or is_source):
         # If the store is locked or full now, the upgrade is done at the next open.
         with suppress(RelayError):
-            if stores.ledger.get(RESTORE, RowKind.FINISHED, ONLY) is None:
+            finished = {row.key for row in stores.ledger.rows(RESTORE, RowKind.FINISHED, "", 2)}
+            if finished != {ONLY, KEY_NAMES}:
+                from contextrelay.core.access import rename_duplicates
                 from contextrelay.core.upgrade import finish_pushes
 
-                finish_pushes(stores)
+                if KEY_NAMES not in finished:
+                    rename_duplicates(stores)
+                if ONLY not in finished:
+                    finish_pushes(stores)
     return stores
 
 
@@ -56,6 +63,7 @@ def answer(stores: Stores, verb: Verb[Reply], body: Body = b"", key: str = "") -
     kind: type[Verb[Any]] = type(verb)
     if kind.traits.http:
         verb = check_verb(verb)
+    verb = attributed(stores, verb)
     bounded = stores.ledger.may_lose and not kind.traits.slow
     try:
         with stores.ledger.failover_deadline() if bounded else _UNBOUNDED:
@@ -111,6 +119,22 @@ def _count(stores: Stores, verb: Verb[Any], reply: Any) -> None:
     _note(stores, verb, reply)
 
 
+# Authors
+
+_AUTHOR_FIELDS = ("by", "created_by")
+
+
+def attributed(stores: Stores, verb: AnyVerb) -> AnyVerb:
+    """Return a verb with the name of its author, as it is recorded."""
+    if isinstance(verb, PushMany):
+        return replace(verb, items=[attributed(stores, each) for each in verb.items])
+    for name in _AUTHOR_FIELDS:
+        if (given := getattr(verb, name, None)) is not None:
+            author = author_name(stores, given)
+            return verb if author == given else replace(verb, **{name: author})
+    return verb
+
+
 # Concurrent pushes
 
 PushRequest = tuple[Stores, Push, Body, str]
@@ -125,7 +149,7 @@ def answer_pushes(asked: Sequence[PushRequest]) -> list[Artifact | RelayError]:
         reply: Artifact | RelayError = _NOT_ANSWERED
         try:
             if isinstance(body, bytes) and can_share_commit(stores, verb, key):
-                verb = check_verb(verb)
+                verb = attributed(stores, check_verb(verb))
                 _admitted(stores, verb)
                 groups.setdefault(stores.tenant, []).append((index, verb, body))
             else:

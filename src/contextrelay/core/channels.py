@@ -22,8 +22,8 @@ from contextrelay.documents.bounds import check_channel, check_json, check_label
 from contextrelay.errors import Broken, Invalid, RelayError, Unavailable
 from contextrelay.limits import LABEL_CHARS_MAX, MESSAGE_BYTES_MAX, RETRIES_MAX, TOMBSTONE_S
 from contextrelay.model.artifact import Artifact, from_ms
+from contextrelay.model.key import caller_name
 from contextrelay.model.names import CHANNELS, channel_log
-from contextrelay.model.run import caller_name
 from contextrelay.model.signal import (
     ChannelListing,
     ChannelView,

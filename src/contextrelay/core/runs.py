@@ -29,6 +29,7 @@ from contextrelay.documents.patch import read_operations
 from contextrelay.errors import Conflict, Forbidden, Invalid, NotFound
 from contextrelay.limits import EVENT_BYTES_MAX
 from contextrelay.model.artifact import EXCHANGE_MEDIA_TYPE, Artifact
+from contextrelay.model.key import caller_name, qualified_name
 from contextrelay.model.names import KEYS, channel_log, thread_log
 from contextrelay.model.pipeline import (
     DEFINITION_MEDIA_TYPE,
@@ -37,15 +38,7 @@ from contextrelay.model.pipeline import (
     RunStarted,
     StepDetail,
 )
-from contextrelay.model.run import (
-    CALLER,
-    FINAL,
-    STEP_EVENT,
-    FinishedStep,
-    caller_name,
-    label_caller,
-    quote_label,
-)
+from contextrelay.model.run import CALLER, FINAL, STEP_EVENT, FinishedStep, quote_name
 from contextrelay.model.thread import Event, Numbered, ThreadView
 from contextrelay.state import schema
 from contextrelay.state.schema import action, check_patch
@@ -321,10 +314,8 @@ def _owner(stores: Stores, thread: str) -> str:
 
 
 def _named_caller(stores: Stores, label: str) -> str:
-    """Return a text with the name of the caller's key and the label given by the caller."""
-    if stores.caller is not None:
-        return label_caller(caller_name(stores.caller.key), label)
-    return _named_without_key(stores, label)
+    """Return the author of a decision, whose name begins with that of the caller's key."""
+    return quote_name(label) if stores.caller is not None else _named_without_key(stores, label)
 
 
 def _named_without_key(stores: Stores, label: str) -> str:
@@ -333,9 +324,8 @@ def _named_without_key(stores: Stores, label: str) -> str:
     If the store has keys, the text cannot be mistaken for the name of a key.
     """
     has_keys = bool(stores.root.ledger.logs(KEYS, "", 1))
-    if has_keys and label != "you":
-        return label_caller("no key", label)
-    return quote_label(label)
+    name = quote_name(label)
+    return f"no key as {name}" if has_keys else name
 
 
 def _sender(stores: Stores, channel: str, seq: int) -> str:
@@ -348,8 +338,9 @@ def _sender(stores: Stores, channel: str, seq: int) -> str:
     if not facts or facts[0].seq != seq:
         raise NotFound(f"signal {seq} not found on channel {channel!r}", "read the channel again")
     sent = decoded(facts[0], channel)
-    by = label_caller(sent.key, sent.by) if sent.key else _named_without_key(stores, sent.by)
-    return f"{by} on {quote_label(channel)}"
+    key_first = qualified_name(sent.key, sent.by)
+    by = quote_name(key_first) if sent.key else _named_without_key(stores, sent.by)
+    return f"{by} on {quote_name(channel)}"
 
 
 # Events

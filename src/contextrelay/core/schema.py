@@ -94,6 +94,10 @@ def split_log(log: str) -> tuple[str | None, str]:
     return tenant, rest
 
 
+KEY_NAMES = "key names"
+"""Key of the row `finished` that says that no two keys have one name."""
+
+
 class RowKind:
     """The kinds of rows. LOGS describes each one."""
 
@@ -403,8 +407,8 @@ LOGS: tuple[Log, ...] = (
             ),
             Rows(
                 RowKind.FINISHED,
-                ONLY,
-                "no push of an earlier version is unfinished",
+                f"{ONLY} or `{KEY_NAMES}`",
+                "no push of an earlier version is unfinished; key names are unique",
                 "upgrade",
                 "never",
             ),

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from msgspec import Struct, field
 
 from contextrelay.core.memory_cache import BodyCache, LiveStateCache
-from contextrelay.errors import Full
-from contextrelay.limits import LOCK_TRUSTED_S
+from contextrelay.errors import Full, Invalid
+from contextrelay.identity import user_name
+from contextrelay.limits import LABEL_CHARS_MAX, LOCK_TRUSTED_S
+from contextrelay.model.key import caller_name, qualified_name
 from contextrelay.model.ref import new_ref
 from contextrelay.model.settings import Settings
 from contextrelay.store.blobs import Blobs
@@ -120,6 +122,10 @@ class Stores(Struct, frozen=True):
     """The tenant that this space belongs to; None for the store's own space."""
     caller: Caller | None = None
     """The caller of the request; None for the owner."""
+    agent: str = ""
+    """The name that the client gave; "" if it gave none."""
+    user: str = field(default_factory=user_name)
+    """The name recorded for a client that gave no name and has no key."""
     quota: Quota | None = None
     """The quota that stored bodies are charged to, if the request's key has one."""
     is_counted: bool = True
@@ -167,6 +173,28 @@ class Stores(Struct, frozen=True):
     def request_ms(self) -> int:
         """Return the time in ms when the request was first received, or now."""
         return self.now_ms() if self.once is None else self.once.at_ms
+
+
+_DEFAULT_OF_EARLIER_CLIENTS = "you"
+
+
+def author_name(stores: Stores, given: str = "") -> str:
+    """Return the name to record: the name given in the request, or else that of the client, or else
+    that of the user. The name of the caller's key comes first: `ci-bot/planner`.
+
+    Raises:
+        Invalid: the name is too long.
+    """
+    claimed = stores.agent if given in ("", _DEFAULT_OF_EARLIER_CLIENTS) else given
+    if stores.caller is None:
+        return claimed or stores.user
+    author = qualified_name(caller_name(stores.caller.key), claimed)
+    if len(author) > LABEL_CHARS_MAX:
+        raise Invalid(
+            f"the name {author!r} is too long",
+            f"use a shorter agent name: key and agent have at most {LABEL_CHARS_MAX} characters",
+        )
+    return author
 
 
 def commit_each(ledger: Ledger, groups: list[list[Write]]) -> list[bool]:

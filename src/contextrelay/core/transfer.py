@@ -287,7 +287,12 @@ def _push(stores: Stores, archive: Archive, item: Item, stored: dict[str, Artifa
     if item.verb.sealed is not None or item.size_bytes <= stores.settings.body_bytes_max:
         return push(step(stores, item.ref), verb, chunks)
     parts: list[Artifact] = []
-    lent = Push(ttl_s=DAY_S, type="binary", name=f"part of {item.ref}")
+    lent = Push(
+        ttl_s=DAY_S,
+        type="binary",
+        name=f"part of {item.ref}",
+        created_by=item.verb.created_by,
+    )
     for number, piece in enumerate(_pieces(chunks, stores.settings.body_bytes_max)):
         parts.append(push(step(stores, f"{item.ref}.{number}"), lent, piece))
     verb = replace(verb, parts=tuple(part.ref for part in parts))

@@ -204,7 +204,7 @@ class Team:
     def act(self, hop: Hop) -> HopCost:
         """Run one hop: add its document, read, answer with a patch, count."""
         if hop.brings:
-            self._put(hop.brings, document(hop.brings), "you")
+            self._put(hop.brings, document(hop.brings), "")
         header = self.thread.header()
         slices = [self._pull(look) for look in hop.looks]
         prompt = [hop.asked, encode(header).decode(), *self._new_previews(hop.agent), *slices]
@@ -330,7 +330,7 @@ def _remove_made_by(console: Console, maker: str) -> list[str]:
     while True:
         page = console.relay.threads(LIST_ITEMS_MAX, after)
         for view in page.threads:
-            if view.created_by.startswith(maker) and (view.name or "").startswith("demo-"):
+            if maker in view.created_by and (view.name or "").startswith("demo-"):
                 Thread(console.relay, view.thread_id).remove()
                 removed.append(view.thread_id)
         after = page.next

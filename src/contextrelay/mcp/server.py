@@ -115,7 +115,7 @@ class _Handlers:
         visit = self._visit_of(asking)
         client = asking.session.client_params
         name = client.client_info.name.strip()[:LABEL_CHARS_MAX] if client else ""
-        return replace(visit, by=name or visit.by, report=asking.session.report_progress)
+        return replace(visit, by=visit.by or name or "mcp", report=asking.session.report_progress)
 
     async def list_tools(self, asking: Asking, params: Any) -> types.ListToolsResult:
         offered = self._toolset(asking)

@@ -20,6 +20,7 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from contextrelay.client.relay import AsyncRelay
+from contextrelay.identity import agent_name
 from contextrelay.mcp.server import Asking, make_server
 from contextrelay.mcp.tools.tool import Others, OwnRefs, ToolVisit
 from contextrelay.mcp.tools.toolset import toolset
@@ -101,7 +102,9 @@ class _Host:
     def visit(self, asking: Asking) -> ToolVisit:
         if self._relay is None:
             self._relay = AsyncRelay(self._address)
-        return ToolVisit(self._relay, others=self._others, address=self._address, own=self._own)
+        return ToolVisit(
+            self._relay, agent_name(None), others=self._others, address=self._address, own=self._own
+        )
 
     async def close(self) -> None:
         await self._others.close()

@@ -119,3 +119,17 @@ def parse_key_id(token: str) -> str | None:
     """Return the key id in a token, or None if the token is malformed."""
     match = _TOKEN.match(token)
     return None if match is None else match[1]
+
+
+def caller_name(key: Key) -> str:
+    """Return the name that records use for a key: the key's name or, without a name, its id."""
+    return key.name or key.id
+
+
+def qualified_name(key_name: str, agent: str) -> str:
+    """Return the name of an agent after that of its key. An agent cannot claim another key, because
+    names of keys contain no slash.
+    """
+    if agent in ("", key_name, "you") or agent.startswith(f"{key_name}/"):
+        return agent if agent not in ("", "you") else key_name
+    return f"{key_name}/{agent}"

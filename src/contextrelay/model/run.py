@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.json import encode
 
 from contextrelay.model.artifact import Artifact
-from contextrelay.model.key import Key
+from contextrelay.model.key import qualified_name
 from contextrelay.model.thread import Event
 
 
@@ -75,34 +75,21 @@ StepStatus = Literal["pending", "running", "waiting", "done", "failed", "skipped
 FINAL: tuple[StepStatus, ...] = ("done", "failed", "skipped")
 
 
-def caller_name(key: Key) -> str:
-    """Return the name that records use for a key: the key's name or, without a name, its id."""
-    return key.name or key.id
-
-
 def writer_name(event: Event) -> str:
-    """Return the name of an event's writer: the verified key and the name that the writer chose."""
+    """Return the name of an event's writer, after that of the verified key, if there is one."""
     caller = event.detail.get(CALLER)
     if caller and isinstance(caller, str):
-        return label_caller(caller, event.by)
-    return quote_label(event.by)
+        return quote_name(qualified_name(caller, event.by))
+    return quote_name(event.by)
 
 
-def label_caller(caller: str, label: str) -> str:
-    """Return the verified name of a caller, followed by the label that the caller chose."""
-    name = encode(caller).decode() if _AS_OR_ON.search(caller) else caller
-    return name if label in (caller, "you") else f"{name} as {quote_label(label)}"
-
-
-def quote_label(label: str) -> str:
-    """Return a label in quotes if it could be mistaken for a decision by a signal, `X as Y on Z`.
-
-    Verified names come first and have no ` as `, so a label may have one.
+def quote_name(name: str) -> str:
+    """Return a name in quotes if it could be mistaken for a decision by a signal, `X on Y`, or for
+    one of a caller without a key, `no key as X`.
     """
-    return encode(label).decode() if _ON.search(label) else label
+    return encode(name).decode() if _AS_OR_ON.search(name) else name
 
 
-_ON = re.compile(r'"|(?<!\S)on(?!\S)', re.IGNORECASE)
 _AS_OR_ON = re.compile(r'"|(?<!\S)(?:as|on)(?!\S)', re.IGNORECASE)
 
 

@@ -25,7 +25,7 @@ class ApprovalDecision(NamedTuple):
     """An approval or rejection of a step, and who decided."""
 
     is_approved: bool
-    by: str = "you"
+    by: str = ""
     reason: str = ""
     channel: str | None = None
     """The channel and the sequence number of the signal that decided, or None if it was not a

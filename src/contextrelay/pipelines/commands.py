@@ -11,7 +11,6 @@ from argparse import Namespace
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from pwd import getpwuid
 from threading import Event, Lock, Thread
 from typing import Any
 
@@ -28,9 +27,11 @@ from contextrelay.cli.parser import (
 )
 from contextrelay.cli.terminal import ERASE_BELOW, REDRAW, UP
 from contextrelay.errors import Invalid, NotFound
+from contextrelay.identity import agent_name, user_name
 from contextrelay.limits import PIPELINE_PARALLEL_DEFAULT, PIPELINE_PARALLEL_MAX
+from contextrelay.model.key import qualified_name
 from contextrelay.model.pipeline import PipelineRun, StepView
-from contextrelay.model.run import FINAL, label_caller
+from contextrelay.model.run import FINAL
 from contextrelay.pipelines import runs
 from contextrelay.pipelines.approval import ApprovalDecision
 from contextrelay.pipelines.definition import STDIN, check_inputs, read_text, typed, typed_input
@@ -64,7 +65,7 @@ def step_line(view: StepView, sign: str = "", elapsed_s: float | None = None) ->
     if view.ref:
         parts.append(display.short(view.ref))
     if view.kind == "approve" and view.status in FINAL:
-        parts.append(f"by {display.clean(view.by)}")
+        parts.append(f"by {display.author(view.by)}")
     if view.reason:
         parts.append(display.clean(view.reason.splitlines()[0]))
     if view.status == "waiting" and view.hint:
@@ -518,24 +519,18 @@ def pipeline_reject(args: Namespace, console: Console) -> None:
 
 
 def _decider(args: Namespace) -> str:
-    """Return the name of the approver: the user of this machine, followed by --by.
+    """Return the name of the approver: the user of this machine, followed by --by or RELAY_AGENT.
 
     A server adds the name of the key in front.
     """
-    try:
-        # The user comes from the password database, because the environment variable USER can be
-        # forged.
-        user = getpwuid(os.getuid()).pw_name
-    except KeyError:
-        user = f"user {os.getuid()}"
-    return label_caller(user, args.by)
+    return qualified_name(user_name(), agent_name(args.by or None))
 
 
 def _decide(args: Namespace, console: Console, decision: ApprovalDecision) -> None:
     run = _run(console, args)
     view = runs.decided(console.relay, run, args.step, decision)
     what = "approved" if decision.is_approved else "rejected"
-    lines = [f"{what} {display.clean(args.step)}, by {display.clean(view.by)}"]
+    lines = [f"{what} {display.clean(args.step)}, by {display.author(view.by)}"]
     if runs.show(console.relay, run).status == "killed":
         lines.append(f"  next: relay pipeline resume {display.short(run)}")
     console.answer(view, lines)

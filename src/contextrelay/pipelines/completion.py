@@ -59,7 +59,7 @@ def write_end(relay: Relay, run: str, unit: Unit, result: StepResult, body: Any)
         has_result=body is not None,
         name=step.out.name or (f"{step.name} results" if body is not None else None),
         media_type=None if body is None else "application/json",
-        by="pipeline",
+        by=step.name,
     )
     try:
         finished = relay.transport.ask(verb, b"" if body is None else encode(body))

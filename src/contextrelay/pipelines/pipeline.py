@@ -116,7 +116,7 @@ class Pipeline:
         parallel: int = PIPELINE_PARALLEL_DEFAULT,
         on: str | None = None,
         model: str | None = None,
-        by: str = "you",
+        by: str = "",
         hear: Hear | None = None,
     ) -> PipelineRun:
         """Run the pipeline to its end, and return the run. `hear` is called with each step when it

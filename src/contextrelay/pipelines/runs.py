@@ -42,7 +42,7 @@ def resume(
     on: str | None = None,
     is_forced: bool = False,
     budget: Mapping[str, Any] | None = None,
-    by: str = "you",
+    by: str = "",
     hear: Hear | None = None,
     step: str | None = None,
 ) -> PipelineRun:
@@ -135,7 +135,7 @@ def _check_free(record: RunRecord, is_forced: bool) -> None:
         )
 
 
-def retry(relay: Relay, run: str, step: str, *, by: str = "you", **options: Any) -> PipelineRun:
+def retry(relay: Relay, run: str, step: str, *, by: str = "", **options: Any) -> PipelineRun:
     """Run a step and everything that depends on it again, then the remaining steps, and return the
     run.
 
@@ -145,7 +145,7 @@ def retry(relay: Relay, run: str, step: str, *, by: str = "you", **options: Any)
     return resume(relay, run, by=by, step=step, **options)
 
 
-def cancel(relay: Relay, run: str, by: str = "you") -> PipelineRun:
+def cancel(relay: Relay, run: str, by: str = "") -> PipelineRun:
     """Cancel a run through its process, and return it. If the process is gone, only record the
     cancellation.
 

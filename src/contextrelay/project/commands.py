@@ -91,7 +91,7 @@ def _open(args: Namespace, console: Console, folder: str = "") -> Project:
     address = console.address or os.environ.get("RELAY_HOME") or "~/.relay"
     link = None if args.no_thread else link_at(found, address, lambda: console.relay)
     is_strict = getattr(args, "strict", False)
-    return Project(found, link=link, by=getattr(args, "by", "you"), is_strict=is_strict)
+    return Project(found, link=link, by=getattr(args, "by", ""), is_strict=is_strict)
 
 
 def _answer(

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from contextrelay.errors import Broken, Failed, Invalid, NotFound, Refused, RelayError, TooLarge
+from contextrelay.identity import agent_name, user_name
 from contextrelay.limits import BRIEF_TOKENS_DEFAULT
 from contextrelay.model.project import (
     DECISIONS,
@@ -115,12 +116,12 @@ class Project:
         folder: str | os.PathLike[str],
         *,
         link: Link | None = None,
-        by: str = "you",
+        by: str = "",
         is_strict: bool = False,
         now: Callable[[], str] | None = None,
     ) -> None:
         self.folder = Path(folder).absolute()
-        self.by = by
+        self.by = by or agent_name(None) or user_name()
         self.link = link
         self.now = now or _local_time
         self.warnings: list[str] = []

@@ -153,7 +153,7 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     files: TrackedFiles | None = None
     rounds_max: int = RUN_ROUNDS_DEFAULT
     output_tokens_max: int = RUN_OUTPUT_TOKENS_DEFAULT
-    by: str = "you"
+    by: str = ""
     prices: Mapping[str, Rates] = PRICES
     on_tool: Callable[[ToolUse], object] | None = None
     is_alone: bool = False
@@ -504,7 +504,7 @@ def ask_model(
     files: Folder | None = None,
     rounds_max: int | None = None,
     output_tokens_max: int = RUN_OUTPUT_TOKENS_DEFAULT,
-    by: str = "you",
+    by: str = "",
     on_tool: Callable[[ToolUse], object] | None = None,
 ) -> Items[str | RunResult]:
     """Return the steps of a run on a thread. Nothing is sent until the steps are taken.

@@ -257,7 +257,7 @@ class _Run:
         }
         self._note("started", detail)
 
-    def _note(self, status: RunNote, detail: dict[str, Any], by: str = "you") -> None:
+    def _note(self, status: RunNote, detail: dict[str, Any], by: str = "") -> None:
         self._ask(NoteRun(thread=self._thread, run=self.id, status=status, detail=detail, by=by))
 
     def end(self, child: Child) -> Artifact | None:

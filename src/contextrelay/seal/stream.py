@@ -13,7 +13,8 @@ body is known only from its last chunk. docs/security.md describes the format fo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
@@ -186,20 +187,25 @@ class SealedBody:
 class Opener:
     """Decrypts the chunks of a span as they are fed.
 
-    If `header` is not passed, the header of the sealed body must be fed first.
+    One of the descriptions must be the sealed one. If `header` is not passed, the header of the
+    sealed body must be fed first.
 
     Raises (when fed):
         Sealed: a chunk is not the one sealed at its position, or there is extra data.
     """
 
     def __init__(
-        self, key: SealKey, described: bytes, chosen: ChunkSpan, header: bytes = b""
+        self,
+        key: SealKey,
+        descriptions: Sequence[bytes],
+        chosen: ChunkSpan,
+        header: bytes = b"",
     ) -> None:
         from cryptography.exceptions import InvalidTag
 
         self._not_opened = InvalidTag
         self._cipher = _cipher(key)
-        self._data = key.seal_id + described
+        self._data = [key.seal_id + each for each in descriptions]
         self._pieces = ByteQueue()
         self._index = chosen.first
         self._last = chosen.last
@@ -237,10 +243,12 @@ class Opener:
     def _open(self, chunk: bytes | memoryview) -> bytes:
         nonce = _nonce(self._nonce, self._index, self._index == self._last)
         self._index += 1
-        try:
-            return self._cipher.decrypt(nonce, chunk, self._data)
-        except self._not_opened:
-            raise decryption_error() from None
+        for data in self._data:
+            with suppress(self._not_opened):
+                opened = self._cipher.decrypt(nonce, chunk, data)
+                self._data = [data]
+                return opened
+        raise decryption_error()
 
     def _cut(self, opened: bytes) -> bytes:
         """Return the part of a decrypted chunk that belongs to the slice."""

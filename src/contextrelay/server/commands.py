@@ -266,7 +266,7 @@ def _store_of(address: str, args: Namespace, needs_token: bool) -> tuple[str, Is
     Raises:
         Invalid: callers need a key, and the store has none.
     """
-    store = Local(open_stores(address, None, args.blobs))
+    store = Local(open_stores(address, None, args.blobs, agent=""))
     engine = store.stores.engine
     try:
         made = None

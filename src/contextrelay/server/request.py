@@ -15,8 +15,9 @@ from msgspec.json import encode
 from msgspec.structs import replace
 
 from contextrelay.client.flow import in_thread
-from contextrelay.client.transport.address import PERSON, READER_HEADER
+from contextrelay.client.transport.address import AGENT_HEADER, PERSON, READER_HEADER
 from contextrelay.client.transport.local import AsyncLocal
+from contextrelay.documents.bounds import check_label
 from contextrelay.errors import Invalid, RelayError, TooLarge
 from contextrelay.limits import KIB, QUERY_FIELDS_MAX
 from contextrelay.server.auth import address_in
@@ -48,6 +49,7 @@ Headers = list[tuple[bytes, bytes]]
 JSON = b"application/json"
 TEXT = b"text/plain; charset=utf-8"
 _KEY_HEADER = KEY_HEADER.encode()
+_AGENT_HEADER = AGENT_HEADER.encode()
 # Keys of the ASGI scope, shared with the connection. ENDED: the client sends no more data; the
 # value is the function that closes the connection. WAITS: the exchange only waits, so ENDED means a
 # disconnect.
@@ -128,8 +130,13 @@ class Exchange:
 
     @property
     def relay(self) -> AsyncLocal:
-        """Return the store with the permissions of the caller."""
+        """Return the store with the permissions of the caller, for the agent that it names."""
         relay = self.visitor.relay
+        if agent := self.headers.get(_AGENT_HEADER):
+            name = unquote_to_bytes(agent).decode(errors="replace")
+            relay = relay.with_stores(
+                replace(relay.stores, agent=check_label(name, AGENT_HEADER) if name else "")
+            )
         if self.header(READER_HEADER) == PERSON:
             return relay.with_stores(replace(relay.stores, is_counted=False))
         return relay

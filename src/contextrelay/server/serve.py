@@ -119,7 +119,7 @@ def application(options: ServeOptions) -> App:
     watch = guard(options.host, options.port, options.public_url, options.allowed_hosts)
 
     def open_door() -> ServerContext:
-        stores = open_stores(options.store, None)
+        stores = open_stores(options.store, None, agent="")
         stores = replace(stores, engine=replace(stores.engine, address=STORE))
         if options.first_key is not None:
             answer(stores, KeepKey(options.first_key))

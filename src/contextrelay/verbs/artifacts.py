@@ -18,6 +18,7 @@ from contextrelay.model.artifact import Artifact, ArtifactType, SealFormat
 from contextrelay.model.ref import Ref
 from contextrelay.model.reports import Lineage, Listing
 from contextrelay.verbs.verb import (
+    Author,
     Channel,
     Cursor,
     FileName,
@@ -68,7 +69,7 @@ class Push(Verb[Artifact], frozen=True, kw_only=True):
     media_type: Annotated[str, Meta(max_length=MEDIA_TYPE_CHARS_MAX)] | None = None
     metadata: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)
     ttl_s: TtlS | UnsetType | None = UNSET
-    created_by: Label = "you"
+    created_by: Author = ""
     capability: Label | None = None
     source_refs: Annotated[tuple[Ref, ...], Meta(max_length=SOURCE_REFS_MAX)] = ()
     thread: Ref | None = None

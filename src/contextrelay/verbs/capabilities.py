@@ -10,7 +10,13 @@ from contextrelay.limits import TTL_S_MAX
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.capability import CapabilityListing, Invoked, Purged
 from contextrelay.model.ref import Ref
-from contextrelay.verbs.verb import Label, Traits, TtlS, Verb
+from contextrelay.verbs.verb import (
+    Author,
+    Label,
+    Traits,
+    TtlS,
+    Verb,
+)
 
 
 class ListCapabilities(Verb[CapabilityListing], frozen=True):
@@ -40,7 +46,7 @@ class Invoke(Verb[Invoked], frozen=True):
     capability: Label
     args: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)
     thread: Ref | None = None
-    by: Label = "you"
+    by: Author = ""
     is_cached: bool = True
 
 

@@ -8,7 +8,13 @@ from msgspec import Meta
 
 from contextrelay.limits import CHANNEL_CHARS_MAX, LIST_ITEMS_MAX
 from contextrelay.model.signal import ChannelListing, Signal, SignalPage
-from contextrelay.verbs.verb import Channel, Index, Label, Traits, Verb
+from contextrelay.verbs.verb import (
+    Author,
+    Channel,
+    Index,
+    Traits,
+    Verb,
+)
 
 
 class Publish(Verb[Signal], frozen=True):
@@ -28,7 +34,7 @@ class Publish(Verb[Signal], frozen=True):
 
     channel: Channel
     message: Any
-    by: Label = "you"
+    by: Author = ""
 
 
 class ReadSignals(Verb[SignalPage], frozen=True):

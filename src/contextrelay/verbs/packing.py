@@ -23,6 +23,7 @@ from contextrelay.model.handoff import HandoffListing, HandoffView
 from contextrelay.model.package import Block, Package, Pruned, StoredSession
 from contextrelay.model.ref import Ref
 from contextrelay.verbs.verb import (
+    Author,
     BudgetTokens,
     Channel,
     Cursor,
@@ -76,7 +77,7 @@ class AddBlocks(Verb[list[Artifact]], frozen=True):
 
     thread: Ref
     blocks: Annotated[list[Block], Meta(max_length=PUSH_MANY_ITEMS_MAX)]
-    by: Label = "you"
+    by: Author = ""
 
 
 class PruneContext(Verb[Pruned], frozen=True):
@@ -91,7 +92,7 @@ class PruneContext(Verb[Pruned], frozen=True):
     query: Annotated[str, Meta(max_length=QUERY_CHARS_MAX)] = ""
     budget_tokens: BudgetTokens = BUDGET_TOKENS_DEFAULT
     pins: Annotated[tuple[ShortText, ...], Meta(max_length=PINS_MAX)] = ()
-    by: Label = "you"
+    by: Author = ""
 
 
 class GiveHandoff(Verb[HandoffView], frozen=True):
@@ -112,7 +113,7 @@ class GiveHandoff(Verb[HandoffView], frozen=True):
     refs: Annotated[tuple[Ref, ...], Meta(max_length=SOURCE_REFS_MAX)] = ()
     pins: Annotated[tuple[ShortText, ...], Meta(max_length=PINS_MAX)] = ()
     channel: Channel | None = None
-    by: Label = "you"
+    by: Author = ""
 
     @property
     def signal_channel(self) -> str:
@@ -128,7 +129,7 @@ class AcceptHandoff(Verb[HandoffView], frozen=True):
     traits = _hands(http="POST /v1/handoffs/{ref}/accept")
 
     ref: Ref
-    by: Label = "you"
+    by: Author = ""
 
 
 class ReturnHandoff(Verb[Artifact], frozen=True):
@@ -151,7 +152,7 @@ class ReturnHandoff(Verb[Artifact], frozen=True):
     type: ArtifactType | None = None
     metadata: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)
     channel: Channel | None = None
-    by: Label = "you"
+    by: Author = ""
 
 
 class ShowHandoff(Verb[HandoffView], frozen=True):

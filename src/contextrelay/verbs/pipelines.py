@@ -23,7 +23,14 @@ from contextrelay.model.ref import Ref
 from contextrelay.model.run import FinishedStep, StepStatus
 from contextrelay.model.thread import Numbered, ThreadView
 from contextrelay.verbs.artifacts import Parts
-from contextrelay.verbs.verb import FileName, Label, Name, Traits, Verb
+from contextrelay.verbs.verb import (
+    Author,
+    FileName,
+    Label,
+    Name,
+    Traits,
+    Verb,
+)
 
 _StepKey = Annotated[str, Meta(min_length=1, max_length=STEP_KEY_CHARS_MAX)]
 _Reason = Annotated[str, Meta(max_length=STEP_REASON_CHARS_MAX)]
@@ -64,7 +71,7 @@ class BeginPipeline(Verb[ThreadView], frozen=True, kw_only=True):
     parallel: Parallel | None = None
     on: Name | None = None
     runner: RunnerProcess | None = None
-    by: Label = "you"
+    by: Author = ""
 
 
 class ResumePipeline(Verb[Numbered], frozen=True, kw_only=True):
@@ -78,7 +85,7 @@ class ResumePipeline(Verb[Numbered], frozen=True, kw_only=True):
     runner: RunnerProcess | None = None
     budget: dict[str, int | float | str] = {}  # noqa: RUF012 (each request has its own)
     """Budget fields that override those in the pipeline file."""
-    by: Label = "you"
+    by: Author = ""
 
 
 class NotePipeline(Verb[Numbered], frozen=True, kw_only=True):
@@ -90,7 +97,7 @@ class NotePipeline(Verb[Numbered], frozen=True, kw_only=True):
 
     thread: Ref
     ended: RunEnded | None = None
-    by: Label = "you"
+    by: Author = ""
 
 
 class CancelPipeline(Verb[Numbered], frozen=True, kw_only=True):
@@ -103,7 +110,7 @@ class CancelPipeline(Verb[Numbered], frozen=True, kw_only=True):
 
     thread: Ref
     is_gone: bool = False
-    by: Label = "you"
+    by: Author = ""
 
 
 class DecideStep(Verb[Numbered], frozen=True, kw_only=True):
@@ -121,7 +128,7 @@ class DecideStep(Verb[Numbered], frozen=True, kw_only=True):
     reason: _Reason = ""
     channel: str | None = None
     signal: Annotated[int, Meta(ge=0)] = 0
-    by: Label = "you"
+    by: Author = ""
 
 
 class FinishStep(Verb[FinishedStep], frozen=True, kw_only=True):
@@ -158,4 +165,4 @@ class FinishStep(Verb[FinishedStep], frozen=True, kw_only=True):
     name: FileName | None = None
     type: ArtifactType | None = None
     media_type: Annotated[str, Meta(max_length=MEDIA_TYPE_CHARS_MAX)] | None = None
-    by: Label = "you"
+    by: Author = ""

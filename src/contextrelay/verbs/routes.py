@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 from types import UnionType
-from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 from urllib.parse import quote, urlencode
 
 from msgspec import NODEFAULT, UNSET, DecodeError, Raw, Struct, ValidationError, convert
@@ -35,9 +35,8 @@ JSON_PATCH = "application/json-patch+json"
 """Media type of a list of JSON Patch operations without a surrounding object (RFC 6902)."""
 KEY_HEADER = "idempotency-key"
 FROM_HEADER = "x-relay-from"
-"""Request header with the name of the caller, for verbs that have no such field."""
+"""Request header with the name of the agent that sends the request, percent-encoded."""
 
-_WHO = ("by", "created_by")
 _TEXT = frozenset((str, Literal))
 
 
@@ -126,13 +125,11 @@ def encode_verb(verb: Verb[Any]) -> EncodedVerb:
 
 
 def _explicit_fields(verb: Verb[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the name and value of each field that differs from its default, and always those of the
-    caller.
-    """
+    """Yield the name and value of each field that differs from its default."""
     for field in fields_of(type(verb)):
         value = getattr(verb, field.name)
         is_default = field.default is not NODEFAULT and value == field.default
-        if value is UNSET or (is_default and field.name not in _WHO):
+        if value is UNSET or is_default:
             continue
         if field.default_factory is not NODEFAULT and not value:
             continue
@@ -180,10 +177,8 @@ def decode_verb(
     in_path: Mapping[str, str],
     query: Mapping[str, str],
     json: bytes | None,
-    by: str,
 ) -> Verb[Any]:
-    """Decode a verb from a request. `by` is the caller's name, which is used if the request has
-    none.
+    """Decode a verb from a request.
 
     Raises:
         Invalid: a value is invalid or a field is unknown.
@@ -192,23 +187,11 @@ def decode_verb(
     for name in values:
         if name not in route.verb.__struct_fields__:
             raise Invalid(f"unknown field {name[:80]!r}", fields_hint(route.verb))
-    _fill_caller(route.verb, values, by)
     try:
         # Integers in a query consist of digits only.
         return (from_json if json else convert)(values, route.verb)
     except ValidationError as error:
         raise invalid_field(route.verb, error) from None
-
-
-def _fill_caller(verb: type[Verb[Any]], values: dict[str, Any], by: str) -> None:
-    """Add the name of the caller to the fields of a verb, and to each item of PushMany."""
-    for name in _WHO:
-        if name in verb.__struct_fields__:
-            values.setdefault(name, by)
-    items = values.get("items") if verb is verbs.PushMany else None
-    for each in cast("list[Any]", items) if isinstance(items, list) else ():
-        if isinstance(each, dict):
-            _fill_caller(verbs.Push, cast("dict[str, Any]", each), by)
 
 
 def _json_object(json: bytes | None) -> dict[str, Any]:

@@ -15,7 +15,14 @@ from contextrelay.model.artifact import Artifact, ArtifactType
 from contextrelay.model.ref import Ref
 from contextrelay.model.thread import Numbered
 from contextrelay.verbs.artifacts import Parts
-from contextrelay.verbs.verb import FileName, Label, Traits, Verb, Version
+from contextrelay.verbs.verb import (
+    Author,
+    FileName,
+    Label,
+    Traits,
+    Verb,
+    Version,
+)
 
 
 def _stored(http: str) -> Traits:
@@ -46,7 +53,7 @@ class RecordCall(Verb[Artifact], frozen=True, kw_only=True):
     """The id of the run in its events."""
     detail: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)
     """Fields added to the detail of the event, beside `run` and `exchange`, the ref of the body."""
-    by: Label = "you"
+    by: Author = ""
 
 
 class FinishRun(Verb[Artifact], frozen=True, kw_only=True):
@@ -76,7 +83,7 @@ class FinishRun(Verb[Artifact], frozen=True, kw_only=True):
     expected: Version | None = None
     asked: Annotated[str, Meta(max_length=BUNDLE_TURN_BYTES_MAX)] = ""
     """The prompt that the body answers; the next run is shown both prompt and answer."""
-    by: Label = "you"
+    by: Author = ""
 
 
 RunNote = Literal["started", "finished", "interrupted", "failed"]
@@ -100,7 +107,7 @@ class NoteRun(Verb[Numbered], frozen=True, kw_only=True):
     status: RunNote
     detail: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)
     """Fields added to the detail of the event, beside `run`."""
-    by: Label = "you"
+    by: Author = ""
 
 
 class NoteAnswer(Verb[Numbered], frozen=True, kw_only=True):
@@ -125,4 +132,4 @@ class NoteAnswer(Verb[Numbered], frozen=True, kw_only=True):
     context: Annotated[str, Meta(max_length=128)] = ""
     state: Annotated[str, Meta(max_length=40)] = ""
     refs: Annotated[tuple[Ref, ...], Meta(max_length=SOURCE_REFS_MAX)] = ()
-    by: Label = "you"
+    by: Author = ""

@@ -7,7 +7,12 @@ from typing import Any
 
 from contextrelay.model.ref import Ref
 from contextrelay.model.thread import Changes, HeaderView, Patched, StateView
-from contextrelay.verbs.verb import Label, Traits, Verb, Version
+from contextrelay.verbs.verb import (
+    Author,
+    Traits,
+    Verb,
+    Version,
+)
 
 _reads = partial(Traits, needs="read", answered_in="threads.state")
 _changes = partial(Traits, needs="write", answered_in="threads.state", keyed=True, fails=(409,))
@@ -44,7 +49,7 @@ class PatchState(Verb[Patched], frozen=True):
     operations: list[Any]
     expected: Version | None = None
     merge: bool = False
-    by: Label = "you"
+    by: Author = ""
 
 
 class TryPatch(Verb[Patched], frozen=True):
@@ -80,7 +85,7 @@ class RestoreState(Verb[Patched], frozen=True):
 
     thread: Ref
     version: Version
-    by: Label = "you"
+    by: Author = ""
 
 
 class CompactState(Verb[Patched], frozen=True):
@@ -89,7 +94,7 @@ class CompactState(Verb[Patched], frozen=True):
     traits = _changes(http="POST /v1/threads/{thread}/compact")
 
     thread: Ref
-    by: Label = "you"
+    by: Author = ""
 
 
 class AdoptState(Verb[Patched], frozen=True):
@@ -98,4 +103,4 @@ class AdoptState(Verb[Patched], frozen=True):
     traits = Traits(needs="owner", answered_in="threads.mirror", keyed=True)
 
     thread: Ref
-    by: Label = "you"
+    by: Author = ""

@@ -24,6 +24,7 @@ from contextrelay.model.thread import (
     ThreadView,
 )
 from contextrelay.verbs.verb import (
+    Author,
     Cursor,
     FileName,
     Index,
@@ -52,7 +53,7 @@ class NewThread(Verb[ThreadView], frozen=True):
     traits = _makes(http="POST /v1/threads", status=201)
 
     name: Label | None = None
-    by: Label = "you"
+    by: Author = ""
 
 
 class BeginTask(Verb[ThreadView], frozen=True):
@@ -64,7 +65,7 @@ class BeginTask(Verb[ThreadView], frozen=True):
 
     name: Label
     asked: dict[str, Any] | None = None
-    by: Label = "you"
+    by: Author = ""
 
 
 class NoteTask(Verb[Numbered], frozen=True):
@@ -75,7 +76,7 @@ class NoteTask(Verb[Numbered], frozen=True):
     thread: Ref
     type: TaskEvent
     detail: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)
-    by: Label = "you"
+    by: Author = ""
     is_over: bool = False
 
 
@@ -88,7 +89,7 @@ class OpenThread(Verb[ThreadView], frozen=True):
     traits = _makes(http="POST /v1/threads/open")
 
     name: Label
-    by: Label = "you"
+    by: Author = ""
 
 
 class ShowThread(Verb[ThreadView], frozen=True):
@@ -135,7 +136,7 @@ class ForkThread(Verb[ThreadView], frozen=True):
     thread: Ref
     version: Version | None = None
     name: Label | None = None
-    by: Label = "you"
+    by: Author = ""
 
 
 class CopyThread(Verb[ThreadView], frozen=True):
@@ -157,7 +158,7 @@ class CopyThread(Verb[ThreadView], frozen=True):
     thread: Ref
     version: Version | None = None
     name: Label | None = None
-    by: Label = "you"
+    by: Author = ""
 
 
 class CloseThread(Verb[ThreadView], frozen=True):
@@ -166,7 +167,7 @@ class CloseThread(Verb[ThreadView], frozen=True):
     traits = _ends(http="POST /v1/threads/{thread}/close")
 
     thread: Ref
-    by: Label = "you"
+    by: Author = ""
 
 
 class RemoveThread(Verb[ThreadView], frozen=True):
@@ -237,7 +238,7 @@ class AddEvent(Verb[Numbered], frozen=True):
     thread: Ref
     type: EventType
     detail: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)
-    by: Label = "you"
+    by: Author = ""
 
 
 class PutOutput(Verb[Artifact], frozen=True):
@@ -254,7 +255,7 @@ class PutOutput(Verb[Artifact], frozen=True):
     end: dict[str, Any] | None = None
     name: FileName | None = None
     media_type: Annotated[str, Meta(max_length=MEDIA_TYPE_CHARS_MAX)] | None = None
-    by: Label = "you"
+    by: Author = ""
 
 
 class ListTasks(Verb[TaskListing], frozen=True):
@@ -325,7 +326,7 @@ class MakeCheckpoint(Verb[Numbered], frozen=True):
 
     thread: Ref
     label: Label
-    by: Label = "you"
+    by: Author = ""
 
 
 class PutReport(Verb[Artifact], frozen=True):
@@ -347,7 +348,7 @@ class PutReport(Verb[Artifact], frozen=True):
 
     thread: Ref
     format: Literal["md", "json", "html"] = "md"
-    by: Label = "you"
+    by: Author = ""
 
 
 class MirrorThread(Verb[Mirrored], frozen=True):

@@ -12,7 +12,13 @@ from contextrelay.model.reports import (
     RestoreReport,
 )
 from contextrelay.model.thread import ThreadView
-from contextrelay.verbs.verb import Label, Stream, Traits, Verb
+from contextrelay.verbs.verb import (
+    Author,
+    Label,
+    Stream,
+    Traits,
+    Verb,
+)
 
 
 class ExportThread(Verb[Stream[ThreadView]], frozen=True):
@@ -47,7 +53,7 @@ class ImportThread(Verb[ThreadView], frozen=True):
     )
 
     name: Label | None = None
-    by: Label = "you"
+    by: Author = ""
 
 
 class Backup(Verb[Stream[BackupReport]], frozen=True):

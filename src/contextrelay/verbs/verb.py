@@ -34,6 +34,7 @@ from contextrelay.model.names import (
     CHANNEL_PATTERN,
     FILE_NAME_PATTERN,
     LABEL_PATTERN,
+    OPTIONAL_LABEL_PATTERN,
     PATTERN_ERRORS,
 )
 
@@ -287,6 +288,8 @@ Name = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
 FileName = Annotated[Name, Meta(pattern=FILE_NAME_PATTERN)]
 ShortText = Annotated[str, Meta(min_length=1, max_length=LABEL_CHARS_MAX)]
 Label = Annotated[ShortText, Meta(pattern=LABEL_PATTERN)]
+Author = Annotated[str, Meta(max_length=LABEL_CHARS_MAX, pattern=OPTIONAL_LABEL_PATTERN)]
+"""The agent that acts. Empty means the agent of the client (core/answer.py)."""
 TtlS = Annotated[int, Meta(ge=1, le=TTL_S_MAX)]
 Index = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
 Place = Annotated[str, Meta(min_length=1, max_length=4096)]

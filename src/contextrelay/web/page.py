@@ -249,7 +249,6 @@ class Page:
             values=values,
             query=query,
             root=root,
-            by="you" if key is None else key.name or "you",
             can_write=_may(exchange, Publish) and not self._is_read_only(exchange),
             is_admin=_may(exchange, NewKey),
             folder=self._folder,

@@ -92,7 +92,7 @@ class PageVisit(Struct, frozen=True, kw_only=True):
     """The fields of the query, or of a submitted form."""
     root: str
     """The path with which every address of the page begins."""
-    by: str = "you"
+    by: str = ""
     can_write: bool = True
     is_admin: bool = True
     folder: str = ""

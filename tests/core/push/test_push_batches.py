@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from contextrelay import Settings
 from contextrelay.client.transport.local import Local, open_stores
@@ -19,6 +20,7 @@ from contextrelay.store.ledger import ONLY, Row, Write
 from contextrelay.verbs import Pull, Push, Survey, Verify
 
 LARGE = 50_000
+PUSH = Push(created_by="tester")
 
 
 def pulled(core: Local, artifact: Artifact | RelayError) -> bytes:
@@ -32,7 +34,7 @@ def test_many_bodies_of_all_sizes_are_kept_and_each_gets_its_own_ref(tmp_path: P
     bodies = [os.urandom(size) for size in (1, LARGE, 100, LARGE, 3 * LARGE) * 8]
     bodies += bodies[:3]
 
-    made = push_each(core.stores, [(Push(), body) for body in bodies])
+    made = push_each(core.stores, [(PUSH, body) for body in bodies])
 
     assert [pulled(core, each) for each in made] == bodies
     assert len({each.ref for each in made if isinstance(each, Artifact)}) == len(bodies)
@@ -44,8 +46,11 @@ def test_many_bodies_of_all_sizes_are_kept_and_each_gets_its_own_ref(tmp_path: P
 def test_a_wrong_one_gets_its_error_and_the_others_are_kept(tmp_path: Path) -> None:
     core = Local(open_stores(tmp_path, Settings(body_bytes_max=2 * LARGE)))
     good = [os.urandom(LARGE) for _ in range(3)]
-    asked = [(Push(), body) for body in good]
-    asked += [(Push(), os.urandom(2 * LARGE + 1)), (Push(media_type="none"), os.urandom(LARGE))]
+    asked = [(PUSH, body) for body in good]
+    asked += [
+        (PUSH, os.urandom(2 * LARGE + 1)),
+        (replace(PUSH, media_type="none"), os.urandom(LARGE)),
+    ]
 
     made = push_each(core.stores, asked)
 
@@ -64,7 +69,7 @@ def test_a_damaged_record_of_one_body_fails_only_its_push(tmp_path: Path) -> Non
     core.stores.ledger.commit(Write(body_log(damaged.sha256), rows=(row,)))
     good = [b"small", os.urandom(LARGE), os.urandom(2 * MIB)]
 
-    first, *made = push_each(core.stores, [(Push(), each) for each in (body, *good)])
+    first, *made = push_each(core.stores, [(PUSH, each) for each in (body, *good)])
 
     assert isinstance(first, Broken)
     assert [pulled(core, each) for each in made] == good
@@ -90,7 +95,7 @@ def test_what_finds_no_room_leaves_no_blob_behind(
 
     with monkeypatch.context() as patch:
         patch.setattr("contextrelay.store.blobs.files.os.fsync", fsync)
-        made = push_each(core.stores, [(Push(), os.urandom(LARGE)) for _ in range(20)])
+        made = push_each(core.stores, [(PUSH, os.urandom(LARGE)) for _ in range(20)])
 
     assert all(isinstance(each, Full) for each in made)
     assert [path.name for path in (tmp_path / "blobs").glob("*-*")] == [

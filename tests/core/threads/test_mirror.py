@@ -14,6 +14,7 @@ import pytest
 
 from contextrelay import Conflict, Invalid, NotFound, Relay, RelayError
 from contextrelay.client.thread import Thread
+from contextrelay.identity import user_name
 
 Document = dict[str, Any]
 LARGE = Random(8).randbytes(100_000)
@@ -290,7 +291,7 @@ def test_an_edit_is_adopted_as_one_patch_by_you(
     assert state == wanted
     assert patched.version == before.version + 1
     (event,) = thread.events(after=before.events)
-    assert (event.event.type, event.event.by) == ("state.patch.applied", "you")
+    assert (event.event.type, event.event.by) == ("state.patch.applied", user_name())
     assert event.event.detail["adopted"] == "state.json"
 
 

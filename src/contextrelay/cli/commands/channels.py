@@ -171,7 +171,7 @@ def _print(console: Console, signal: Signal) -> None:
     text = fields["url"] if "url" in fields else _text_of(signal.message)
     if console.is_human:
         at = datetime.fromtimestamp(signal.ts / 1000, UTC).astimezone()
-        who = display.clean(signal.by)
+        who = display.author(signal.by)
         text = f"{signal.seq:>5}  {at:%H:%M:%S}  {who:10}  {spell_hidden(text)}"
     console.line(fields, text)
 

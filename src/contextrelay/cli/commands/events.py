@@ -66,7 +66,7 @@ def line(numbered: Numbered) -> str:
     said = state_display.event(event)
     return (
         f"{numbered.seq:>5}  {when}  {event.type:20}  "
-        f"{display.filled(display.clean(event.by), 10)}  {said}".rstrip()
+        f"{display.filled(display.author(event.by), 10)}  {said}".rstrip()
     )
 
 

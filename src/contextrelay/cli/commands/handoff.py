@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import Namespace
 from pathlib import Path
 
@@ -64,8 +65,9 @@ def handoff_give(args: Namespace, console: Console) -> None:
     left_out = len(view.handoff.left_out)
     blocks = display.count(len(view.handoff.package.blocks), "block")
     holds = f"{blocks}, {display.count(len(refs), 'ref')}, {left_out} left out"
+    giver, source = display.author(view.handoff.giver), f"{chosen.label} v{chosen.view.version}"
     lines = [
-        f"{view.ref}  {args.by} → {args.to}  from {chosen.label} v{chosen.view.version}",
+        f"{view.ref}  {giver} → {args.to}  from {source}",
         f"  {tokens:,} of {args.budget:,} tokens ({TOKENIZER_DEFAULT}): {holds}",
         f"  next: relay handoff accept {display.short(view.ref)} --by {display.clean(args.to)}",
     ]
@@ -104,7 +106,8 @@ def handoff_accept(args: Namespace, console: Console) -> None:
     view = relay.accept(ref, args.by)
     console.answer(view, _for_a_model(view))
     console.note(f"state: relay state show {view.handoff.state_ref}")
-    console.note(f"when done: relay handoff return {display.short(view.ref)} FILE --by {args.by}")
+    by = f" --by {shlex.quote(args.by)}" if args.by else ""
+    console.note(f"when done: relay handoff return {display.short(view.ref)} FILE{by}")
 
 
 @arguments(
@@ -154,7 +157,7 @@ def _line(each: HandoffLine) -> str:
         status = f"accepted by {display.clean(each.accepted[0].by)}"
     else:
         status = "open"
-    who = f"{display.clean(each.giver)} → {display.clean(each.to)}"
+    who = f"{display.author(each.giver)} → {display.clean(each.to)}"
     ask = display.cut(display.clean(each.ask), 60)
     return f"{display.short(each.ref)}  {who}  {status}  {display.age(each.given_at)}  {ask}"
 

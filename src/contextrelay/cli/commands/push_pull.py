@@ -190,7 +190,7 @@ def _brief(artifact: Artifact) -> dict[str, object]:
 def about(artifact: Artifact, is_full: bool) -> list[str]:
     """Format an artifact for people, as lines."""
     size = display.amount(artifact)
-    made = f"{display.clean(artifact.provenance.created_by)} · {display.age(artifact.created_at)}"
+    made = f"{display.author(artifact.provenance.created_by)} · {display.age(artifact.created_at)}"
     lines = [
         *(
             f"{display.filled(display.clean(key), 10)} {display.clean(str(value))}"

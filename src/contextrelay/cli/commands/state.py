@@ -27,6 +27,7 @@ from contextrelay.documents.patch import read_operations
 from contextrelay.documents.pointer import find, parse
 from contextrelay.documents.values import is_object, read_json
 from contextrelay.errors import Conflict, Invalid, NotFound, Refused
+from contextrelay.identity import agent_name
 from contextrelay.limits import LIST_ITEMS_MAX, STATE_BYTES_MAX
 from contextrelay.model.thread import Numbered, Patched
 from contextrelay.verbs import ReadHeader, ReadState
@@ -205,7 +206,8 @@ def show_patched(console: Console, chosen: Chosen, patched: Patched, by: str) ->
         has_old = any(each["op"] in ("remove", "replace") for each in patched.operations)
         old = chosen.thread.state(before) if has_old else None
         undo = f"undo: relay state restore v{before} -t {chosen.argument}"
-        text += f"{state_display.patch(old, patched.operations)}  by {display.clean(by)}    {undo}"
+        author = display.author(by or agent_name(None))
+        text += f"{state_display.patch(old, patched.operations)}  by {author}    {undo}"
     console.confirm_write(patched, text, f"v{patched.version}")
 
 
@@ -265,7 +267,7 @@ def _version_line(numbered: Numbered, labels: dict[int, list[str]]) -> str:
     text = state_display.event(event).removeprefix(f"v{number}").strip() or "created"
     flags = "".join(f"  ⚑ {display.clean(label)}" for label in labels.get(number, ()))
     when = f"{event.at.astimezone():%Y-%m-%d %H:%M:%S}"
-    return f"{f'v{number}':6} {when}  {display.filled(display.clean(event.by), 10)}  {text}{flags}"
+    return f"{f'v{number}':6} {when}  {display.filled(display.author(event.by), 10)}  {text}{flags}"
 
 
 @arguments(

@@ -131,7 +131,7 @@ def thread_show(args: Namespace, console: Console) -> None:
         [
             f"{'thread':10} {view.thread_id}{name}",
             f"{'state':10} v{view.version} · {view.status} · changed {changed}",
-            f"{'created':10} by {display.clean(view.created_by)} · {made}{origin}",
+            f"{'created':10} by {display.author(view.created_by)} · {made}{origin}",
             f"{'holds':10} {holds}",
             f"  next: relay state header {head} · relay events {head} · relay stats {head}",
         ],

@@ -54,16 +54,17 @@ def open_sealed(verb: Pull, key: SealKey, known: Artifact | None = None) -> Item
         # The header comes before the requested range, so one request returns both.
         stream = yield Pull(verb.ref, 0, sealed_stop(verb.stop))
         chosen = span(stream.value.size_bytes, verb.start, verb.stop)
-        yield from chunks_of(stream, Opener(key, _description(known or stream.value), chosen))
+        yield from chunks_of(stream, Opener(key, descriptions(known or stream.value), chosen))
     else:
         head: Stream[Artifact] = yield Pull(verb.ref, 0, HEADER_BYTES)
         chosen = span(head.value.size_bytes, verb.start, verb.stop)
-        opener = Opener(key, _description(known or head.value), chosen, (yield head))
+        opener = Opener(key, descriptions(known or head.value), chosen, (yield head))
         yield from chunks_of((yield Pull(verb.ref, chosen.start, chosen.stop)), opener)
 
 
-def _description(artifact: Artifact) -> bytes:
+def descriptions(artifact: Artifact) -> tuple[bytes, bytes]:
+    """Return the hash of a description as it is sealed now, and as earlier versions sealed it."""
     try:
-        return describing(artifact)
+        return describing(artifact), describing(artifact, artifact.provenance.created_by)
     except Invalid:
         raise decryption_error() from None

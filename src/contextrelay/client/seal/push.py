@@ -130,15 +130,19 @@ def new_key(format: SealFormat) -> SealKey:
     return SealKey(format, os.urandom(KEY_BYTES), seal_id)
 
 
-def describing(about: Artifact | Push) -> bytes:
-    """Return the hash of a description. A seal of format k2 authenticates this hash."""
+def describing(about: Artifact | Push, created_by: str = "") -> bytes:
+    """Return the hash of a description. A seal of format k2 authenticates this hash.
+
+    The author is not part of it, because a server puts the name of the key in front. Earlier
+    versions included the author.
+    """
     by = about if isinstance(about, Push) else about.provenance
     return description_hash(
         name=about.name,
         type=about.type,
         media_type=about.media_type,
         metadata=about.metadata,
-        created_by=by.created_by,
+        created_by=created_by,
         capability=by.capability,
     )
 

@@ -13,6 +13,7 @@ from contextrelay.errors import Invalid
 
 URL_VARIABLE = "CONTEXTRELAY_URL"
 KEY_VARIABLE = "CONTEXTRELAY_API_KEY"
+AGENT_HEADER = "x-relay-from"
 READER_HEADER, PERSON = "x-relay-reader", "person"
 """A header for requests made for a person.
 
@@ -31,6 +32,8 @@ class ServerAddress(Struct, frozen=True):
     origin: str
     host: str
     key: str = ""
+    agent: str = ""
+    """The name of the agent that sends the requests, percent-encoded."""
     is_person: bool = False
     """Whether a person reads the replies, so that they are not counted in the savings."""
 
@@ -44,9 +47,28 @@ class ServerAddress(Struct, frozen=True):
         headers = {"accept-encoding": "identity" if self.is_loopback else "gzip"}
         if self.key:
             headers["authorization"] = f"Bearer {self.key}"
+        if self.agent:
+            headers[AGENT_HEADER] = self.agent
         if self.is_person:
             headers[READER_HEADER] = PERSON
         return headers
+
+
+def with_agent(server: ServerAddress, agent: str | None) -> ServerAddress:
+    """Return a server address that names an agent. Without an agent and without a key, the user of
+    this machine is named.
+    """
+    from urllib.parse import quote
+
+    from msgspec.structs import replace
+
+    from contextrelay.identity import agent_name, user_name
+
+    name = agent_name(agent) or ("" if server.key else user_name())
+    return replace(server, agent=quote(name, safe=_HEADER_CHARS))
+
+
+_HEADER_CHARS = " !#$&'()*+,-./:;<=>?@[]^_`{|}~"
 
 
 def is_server(address: object) -> bool:

@@ -10,10 +10,13 @@ from copy import copy
 from threading import Event
 from typing import Any, Self, TypeVar
 
+from msgspec.structs import replace
+
 from contextrelay import core
 from contextrelay.client.flow import AsyncBody, in_thread, to_blocking_body
 from contextrelay.core import Stores, answer, answer_pushes
 from contextrelay.errors import RelayError
+from contextrelay.identity import agent_name
 from contextrelay.limits import CHUNK_BYTES, QUICK_SWEEP_ITEMS, SWEEP_EVERY_S
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.key import Key
@@ -46,11 +49,14 @@ def open_stores(
     blobs: str | os.PathLike[str] | None = None,
     *,
     is_source: bool = False,
+    agent: str | None = None,
 ) -> Stores:
     """Open the store at an address, by default at RELAY_HOME or ~/.relay.
 
-    `blobs`: the address of the large bodies, by default RELAY_BLOBS or the store itself.
+    `blobs`: the address of the large bodies, by default RELAY_BLOBS or the store itself. `agent`:
+    the name of the agent, by default RELAY_AGENT.
     """
+    agent = agent_name(agent)
     stores = core.open_stores(
         default_address() if address is None else os.fspath(address),
         os.environ.get("RELAY_BLOBS", "") if blobs is None else os.fspath(blobs),
@@ -64,7 +70,7 @@ def open_stores(
             "%s is read-only: reads are not counted, and renew no leases",
             stores.engine.address,
         )
-    return stores
+    return replace(stores, agent=agent) if agent else stores
 
 
 class _Sweeps:

@@ -29,7 +29,7 @@ from contextrelay.core.artifacts.records import (
 from contextrelay.core.idempotency import find_earlier_answer, once_rows
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import RowKind, artifact_log, body_log
-from contextrelay.core.stores import Stores, commit_each, with_reserve
+from contextrelay.core.stores import Stores, author_name, commit_each, with_reserve
 from contextrelay.errors import Conflict, Gone
 from contextrelay.limits import RETRIES_MAX, TOMBSTONE_S
 from contextrelay.model.artifact import Artifact, Tombstone, from_ms, to_ms
@@ -104,7 +104,7 @@ def _next_fact(
         id=stores.random_bytes(8).hex(),
         type=event_type,
         at=from_ms(stores.now_ms()),
-        by="you",
+        by=author_name(stores),
         detail=detail,
     )
     return event_chain.encode(event, previous[0].body if previous else b"")

@@ -21,7 +21,7 @@ from contextrelay.core.artifacts.records import find, find_readable
 from contextrelay.core.idempotency import find_earlier_answer, once_rows, step
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import THREAD_NAMES, RowKind, thread_index, walk_rows
-from contextrelay.core.stores import Stores
+from contextrelay.core.stores import Stores, author_name
 from contextrelay.core.threads.head import (
     LiveState,
     find_record,
@@ -362,7 +362,7 @@ def _end(stores: Stores, thread: str) -> ThreadView:
     unindexed = [Write(thread_index(view.kind), rows=(listed_as,))]
     if view.name and view.kind is None:
         unindexed.append(Write(THREAD_NAMES, rows=(Row(RowKind.THREAD, _name_key(view), None),)))
-    event = new_event(stores, "thread.removed", "you", {})
+    event = new_event(stores, "thread.removed", author_name(stores), {})
     append_event(stores, thread, event, rows, shared=SharedWrites(unindexed))
     return view
 

@@ -121,7 +121,8 @@ class ToolVisit(Struct, frozen=True):
     """One tool call: the relay with the caller's permissions, and the caller's name."""
 
     relay: AsyncRelay
-    by: str = "mcp"
+    by: str = ""
+    """The name of the agent: the configured one, or else the one that the client reports."""
     others: Others | None = None
     """Clients for URLs of other servers, or None over HTTP, where no other server is contacted."""
     address: str | None = None

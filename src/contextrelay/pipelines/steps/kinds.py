@@ -23,7 +23,6 @@ from contextrelay.content.tokens import count_tokens
 from contextrelay.errors import Failed
 from contextrelay.limits import (
     BUNDLE_PREVIEWS_MAX,
-    LABEL_CHARS_MAX,
     MIB,
     OUTPUT_MEMORY_BYTES,
     STEP_ERROR_BYTES_KEPT,
@@ -138,7 +137,7 @@ def _prompt(place: Workplace, task: Task, values: Values, complaint: str) -> Ste
     options = RunOptions(
         refs=refs,
         system=system,
-        by="pipeline",
+        by=step.name,
         prices=prices_here(os.environ),
         is_alone=True,
     )
@@ -157,7 +156,6 @@ def _prompt(place: Workplace, task: Task, values: Values, complaint: str) -> Ste
         body=result.text.encode(),
         media_type="text/markdown",
         sources=result.source_refs,
-        by=f"{result.provider}:{result.model}"[:LABEL_CHARS_MAX],
         detail={
             "run": result.run,
             "model": f"{result.provider}:{result.model}",
@@ -231,13 +229,11 @@ def _cli(place: Workplace, task: Task, values: Values, complaint: str) -> StepOu
     args = [values.word(each) for each in step.words]
     with called(step.target, args, text) as call:
         made, head = _command(place, task, values, call.words, call.stdin, complaint)
-    name = os.path.basename(step.target)
     tokens = {"tokens_in": count_tokens(text), "tokens_out": count_tokens(head)}
     detail = {**made.detail, **tokens, "basis": "estimated", "price": None}
     return StepOutput(
         output=made.output,
         sources=gathered.sources,
-        by=f"cli:{name}"[:LABEL_CHARS_MAX],
         detail=detail,
     )
 
@@ -311,7 +307,7 @@ def _python(place: Workplace, task: Task, values: Values, complaint: str) -> Ste
 def _cap(place: Workplace, task: Task, values: Values, complaint: str) -> StepOutput:
     step = task.step
     args: dict[str, Any] = values.document(step.args or {})
-    invoke = Invoke(step.target, args, by="pipeline", is_cached=step.cache_s != 0)
+    invoke = Invoke(step.target, args, by=step.name, is_cached=step.cache_s != 0)
 
     def ask() -> Invoked:
         return place.relay.transport.ask(invoke)

@@ -21,8 +21,8 @@ from msgspec.structs import replace
 from contextrelay.client.relay import Relay
 from contextrelay.documents.args_schema import check_value
 from contextrelay.errors import Conflict, Forbidden, Gone, Invalid, NotFound, RelayError
+from contextrelay.identity import AGENT_VARIABLE
 from contextrelay.limits import (
-    LABEL_CHARS_MAX,
     SOURCE_REFS_MAX,
     STEP_JSON_BYTES_MAX,
     STEP_REASON_CHARS_MAX,
@@ -76,6 +76,7 @@ class Task(Struct, frozen=True, kw_only=True):
             "RELAY_RUN": self.thread,
             "RELAY_STEP": self.key,
             "RELAY_THREAD": self.thread,
+            AGENT_VARIABLE: self.step.name,
         }
         if self.address is not None:
             own["CONTEXTRELAY_URL"] = self.address
@@ -90,7 +91,6 @@ class StepOutput(Struct, frozen=True, kw_only=True):
     ref: str | None = None
     media_type: str | None = None
     sources: tuple[str, ...] = ()
-    by: str = "pipeline"
     detail: dict[str, Any] = {}
 
     def whole(self) -> bytes:
@@ -289,7 +289,7 @@ def _finish(
         name=task.step.out.name or (f"{task.step.name} result" if has_result else None),
         type=task.step.out.type,
         media_type=made.media_type,
-        by=made.by[:LABEL_CHARS_MAX],
+        by=task.step.name,
     )
     if made.output is not None:
         finished = made.output.store(lambda parts: replace(verb, parts=parts))

@@ -36,7 +36,6 @@ from contextrelay.server.router import RELAY, WRITES, Endpoint
 from contextrelay.server.routes.send_artifact import ENVELOPE_FORM, send_artifact
 from contextrelay.server.routes.v1 import ask, count
 from contextrelay.verbs import Peek, Pull, Push
-from contextrelay.verbs.routes import FROM_HEADER
 
 # Maximum number of unknown fields of a JSON push that are checked for misspellings.
 PUSH_NAMES_MAX = 10
@@ -102,12 +101,11 @@ async def push(exchange: Exchange) -> None:
     """
     door = exchange.door
     body_bytes_max = door.relay.stores.settings.body_bytes_max
-    by = exchange.header(FROM_HEADER) or "http"
     is_json = exchange.media_type() == "application/json"
     bytes_max = body_bytes_max
     if is_json:
         bytes_max = JSON_ESCAPE_RATIO_MAX * body_bytes_max + METADATA_BYTES_MAX
-    verb = _bare(exchange, by)
+    verb = _bare(exchange)
     if not is_json:
         exchange.visitor.check(verb)
     warnings: list[str] = []
@@ -116,7 +114,7 @@ async def push(exchange: Exchange) -> None:
         if not upload.size_bytes:
             raise Invalid("Missing body")
         if is_json:
-            (verb, _, warnings), artifact = await _push_json(exchange, upload, by)
+            (verb, _, warnings), artifact = await _push_json(exchange, upload)
         else:
             artifact = await door.pushing.push(exchange.relay, verb, upload.body(), exchange.key())
     finally:
@@ -128,25 +126,25 @@ async def push(exchange: Exchange) -> None:
     await exchange.reply_json(pushed, more=headers)
 
 
-def _bare(exchange: Exchange, by: str) -> Push:
+def _bare(exchange: Exchange) -> Push:
     media_type = exchange.media_type()
     is_known = media_type not in SAY_NOTHING and is_media_type(media_type)
-    return Push(created_by=by, media_type=media_type if is_known else None)
+    return Push(media_type=media_type if is_known else None)
 
 
-async def _push_json(exchange: Exchange, upload: Upload, by: str) -> tuple[_Asked, Artifact]:
+async def _push_json(exchange: Exchange, upload: Upload) -> tuple[_Asked, Artifact]:
     if upload.size_bytes <= INLINE_BODY_BYTES_MAX:
-        asked = _from_json(upload.whole(), by)
+        asked = _from_json(upload.whole())
         relay, key = exchange.relay, exchange.key()
         return asked, await exchange.door.pushing.push(relay, asked.verb, asked.body, key)
     # JSON is held in memory as a whole. The total size of such bodies at the same time is limited.
     async with exchange.door.large_json:
-        asked = await in_thread(lambda: _from_json(upload.whole(), by))
+        asked = await in_thread(lambda: _from_json(upload.whole()))
         relay, key = exchange.relay, exchange.key()
         return asked, await exchange.door.pushing.push(relay, asked.verb, asked.body, key)
 
 
-def _from_json(raw: bytes, by: str) -> _Asked:
+def _from_json(raw: bytes) -> _Asked:
     """Decode a JSON push by the rules of the seed: metadata and channels of wrong types are
     ignored.
     """
@@ -161,7 +159,6 @@ def _from_json(raw: bytes, by: str) -> _Asked:
     body = _read(sent.data).encode()
     warnings: list[str] = []
     verb = Push(
-        created_by=by,
         metadata=_metadata(sent.metadata or _NULL),
         channel=_text(sent.channel or _NULL),
         ttl_s=_ttl_s(sent.ttl),

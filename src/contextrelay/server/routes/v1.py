@@ -38,7 +38,6 @@ from contextrelay.verbs import (
 )
 from contextrelay.verbs.routes import (
     FRAMED,
-    FROM_HEADER,
     JSON_PATCH,
     Route,
     decode_verb,
@@ -90,7 +89,7 @@ def answering(route: Route) -> Handler:
             fields = json
             if route.verb is PatchState and exchange.media_type() == JSON_PATCH:
                 fields = patch_operations(json or b"")
-            return decode_verb(route, exchange.values, query, fields, _who(exchange))
+            return decode_verb(route, exchange.values, query, fields)
 
         if json is None or len(json) <= ASKED_AT_ONCE_BYTES_MAX:
             verb = made()
@@ -100,10 +99,6 @@ def answering(route: Route) -> Handler:
         await _reply(exchange, route, await ask(exchange, verb))
 
     return answer
-
-
-def _who(exchange: Exchange) -> str:
-    return exchange.header(FROM_HEADER) or "http"
 
 
 async def ask(exchange: Exchange, verb: Verb[Any], body: Body = b"", key: str | None = None) -> Any:
@@ -158,7 +153,7 @@ def _bare(route: Route, exchange: Exchange) -> Verb[Any] | None:
     Batches of pushes are always framed, whatever their content type is.
     """
     if exchange.media_type() != FRAMED and route.verb is not PushMany:
-        return decode_verb(route, exchange.values, exchange.query(), None, _who(exchange))
+        return decode_verb(route, exchange.values, exchange.query(), None)
     if exchange.scope["query_string"]:
         raise Invalid(
             "a framed request must not have a query", "put the fields on the first line of the body"
@@ -171,7 +166,7 @@ def _framed(route: Route, exchange: Exchange, upload: Upload) -> tuple[Verb[Any]
     body = upload.body()
     chunks = iter((body,) if isinstance(body, bytes) else body)
     line, rest = _line(chunks)
-    verb = decode_verb(route, exchange.values, {}, line, _who(exchange))
+    verb = decode_verb(route, exchange.values, {}, line)
     if isinstance(body, bytes):
         return verb, rest
     return verb, _after(rest, chunks)
@@ -216,6 +211,6 @@ async def _pull(exchange: Exchange) -> None:
     """Send a body: framed for the clients of this package, otherwise as bare bytes, with ranges and
     tags.
     """
-    verb = decode_verb(route_of(Pull), exchange.values, exchange.query(), None, _who(exchange))
+    verb = decode_verb(route_of(Pull), exchange.values, exchange.query(), None)
     assert isinstance(verb, Pull)
     await send_artifact(exchange, verb, FRAMED_FORM)

@@ -229,7 +229,7 @@ async def read_signals(exchange: Exchange) -> None:
     """Return a page of signals. With `wait`, wait until the page has signals or the time is up."""
     query = exchange.query()
     wait_s = take_wait_s(query)
-    asked = decode_verb(route_of(ReadSignals), exchange.values, query, None, "")
+    asked = decode_verb(route_of(ReadSignals), exchange.values, query, None)
     assert isinstance(asked, ReadSignals)
     page: SignalPage = await exchange.relay.ask(asked)
     if wait_s and not page.signals and page.gap is None:
@@ -288,7 +288,7 @@ def _signals_after(channel: str, query: dict[str, str]) -> ReadSignals:
     if extra := query.keys() - {"after", TOKEN}:
         raise Invalid(f"unknown field {min(extra)[:80]!r}", "the only field is: after")
     fields = {name: value for name, value in query.items() if name != TOKEN}
-    asked = decode_verb(route_of(ReadSignals), {"channel": channel}, fields, None, "")
+    asked = decode_verb(route_of(ReadSignals), {"channel": channel}, fields, None)
     assert isinstance(asked, ReadSignals)
     return asked
 

@@ -51,7 +51,7 @@ async def read_events(exchange: Exchange) -> None:
     """
     query = exchange.query()
     seconds = take_wait_s(query)
-    asked = decode_verb(route_of(ReadEvents), exchange.values, query, None, "")
+    asked = decode_verb(route_of(ReadEvents), exchange.values, query, None)
     assert isinstance(asked, ReadEvents)
     page: EventPage = await exchange.relay.ask(asked)
     if seconds and not page.events:
@@ -64,7 +64,7 @@ async def read_events(exchange: Exchange) -> None:
 
 async def stream_events(exchange: Exchange) -> None:
     """Stream the events of a thread as server-sent events."""
-    asked = decode_verb(route_of(ReadEvents), exchange.values, resumed(exchange), None, "")
+    asked = decode_verb(route_of(ReadEvents), exchange.values, resumed(exchange), None)
     assert isinstance(asked, ReadEvents)
     page = await exchange.relay.ask(asked)
     await _stream(exchange, asked, page, lambda each: each)

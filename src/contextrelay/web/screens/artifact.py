@@ -16,7 +16,7 @@ from msgspec import DecodeError
 from msgspec.json import decode
 
 from contextrelay.cli import display
-from contextrelay.client.seal.push import describing
+from contextrelay.client.seal.pull import descriptions
 from contextrelay.content.untrusted.hidden_chars import hidden_in_script
 from contextrelay.documents.pointer import find, parse
 from contextrelay.errors import Invalid, NotFound, RelayError, TooLarge
@@ -87,7 +87,7 @@ def artifact(visit: PageVisit) -> Screen:
         outline = answer["outline"]
         drawn["outlined"] = list(_outlined(outline.text, outline.kind))
     if peeked.sealed:
-        drawn["described"] = describing(peeked).hex()
+        drawn["described"] = " ".join(each.hex() for each in descriptions(peeked))
         drawn["hidden"] = hidden_in_script()
     return Screen(
         template="artifact",

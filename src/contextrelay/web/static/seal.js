@@ -31,8 +31,8 @@
     const [secret, id] = given.split(".").map(fromBase64);
     if (!id || secret.length !== 32 || id.length !== 16 || MAGIC.some((byte, at) => body[at] !== byte)) throw wrong();
     const key = await subtle.importKey("raw", secret, "AES-GCM", false, ["decrypt"]);
-    const described = fromHex(box.dataset.described);
-    const data = new Uint8Array([...id, ...described]);
+    // Earlier versions sealed another description.
+    let datas = box.dataset.described.split(" ").map((each) => new Uint8Array([...id, ...fromHex(each)]));
     const last = Math.ceil((body.length - HEADER) / CHUNK) - 1;
     if (last < 0) throw wrong();
     const opened = [];
@@ -42,7 +42,13 @@
       new DataView(nonce.buffer).setUint32(7, index);
       nonce[11] = index === last ? 1 : 0;
       const chunk = body.slice(HEADER + index * CHUNK, HEADER + (index + 1) * CHUNK);
-      opened.push(new Uint8Array(await subtle.decrypt({ name: "AES-GCM", iv: nonce, additionalData: data }, key, chunk)));
+      let plain = null;
+      for (const data of datas) {
+        plain = await subtle.decrypt({ name: "AES-GCM", iv: nonce, additionalData: data }, key, chunk).catch(() => null);
+        if (plain) { datas = [data]; break; }
+      }
+      if (!plain) throw wrong();
+      opened.push(new Uint8Array(plain));
     }
     return opened;
   };

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from contextrelay.limits import (
     LABEL_CHARS_MAX,
@@ -33,6 +33,9 @@ OptionalLabel = (
 VersionText = Annotated[str, Meta(pattern="^v?[1-9][0-9]{0,11}$")]
 
 # Requests
+
+
+DEFAULT_AUTHOR = "api"
 
 
 class NewThreadBody(Struct, forbid_unknown_fields=True):
@@ -205,6 +208,9 @@ def thread_reply(view: ThreadView) -> Thread:
 
 def artifact_reply(artifact: Artifact) -> ThreadArtifact:
     fields: dict[str, Any] = {**asdict(artifact), "name": artifact.name or ""}
+    if artifact.provenance.created_by.endswith(f"/{DEFAULT_AUTHOR}"):
+        # The clients of this API expect its name without that of the key.
+        fields["provenance"] = replace(artifact.provenance, created_by=DEFAULT_AUTHOR)
     return ThreadArtifact(
         **fields,
         artifact_ref=artifact.ref,

@@ -18,9 +18,9 @@ from contextrelay.limits import ASKED_BYTES_MAX
 from contextrelay.model.ref import is_ref
 from contextrelay.model.thread import ThreadView
 from contextrelay.server.request import Exchange
+from contextrelay.server.routes.legacy_relay.bodies import DEFAULT_AUTHOR
 from contextrelay.server.routes.v1 import ask
 from contextrelay.verbs import Body, ShowThread, Verb, field_error, from_json
-from contextrelay.verbs.routes import FROM_HEADER
 
 Kind = TypeVar("Kind", bound=Struct)
 Reply = TypeVar("Reply")
@@ -101,8 +101,8 @@ def version_of(text: str) -> int:
 
 
 def caller(exchange: Exchange, by: str | None = None) -> str:
-    """Return the name that the caller gave, or the seed's default name."""
-    return by or exchange.header(FROM_HEADER) or "api"
+    """Return the name that the caller gave, or the default name of this API."""
+    return by or exchange.relay.stores.agent or DEFAULT_AUTHOR
 
 
 async def ask_of(
