@@ -258,9 +258,6 @@ class Protocol(HttpToolsProtocol):
 
     # Lingering
 
-    def cut(self) -> None:
-        self.transport.abort()
-
     def is_body_coming(self) -> bool:
         return self._running is not None and self._running.more_body
 

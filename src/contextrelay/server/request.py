@@ -351,7 +351,7 @@ class Exchange:
     async def cut(self) -> None:
         """Close the connection, so that the client notices the incomplete response."""
         connection: Connection = self.scope[CONNECTION]
-        connection.cut()
+        connection.transport.abort()
         await self.until_disconnected()
 
     # Response
