@@ -89,7 +89,7 @@ class World:
         relay.publish(f"c/{WORD}", HOSTILE)
         relay.publish(f"c/{WORD}", {HOSTILE: [HOSTILE]})
         self.key = relay.new_key(name=WORD).key.id
-        self.key_to_revoke = relay.new_key(name=WORD).key.id
+        self.key_to_revoke = relay.new_key(name=f"{WORD}2").key.id
         self.doomed = relay.push(self.body, name=WORD).ref
         self.doomed_thread = relay.new_thread(f"doomed {WORD}").id
         gone = relay.push(self.body, name=WORD, metadata={HOSTILE: HOSTILE})

@@ -201,7 +201,7 @@ def test_an_approval_names_the_key_that_gave_it(tmp_path: Path) -> None:
                 agent.transport.ask(verb)
     view = runs.decided(agent, run, "ask", ApprovalDecision(True, "ceo-key as ceo"))
 
-    assert view.by == "untrusted-agent as ceo-key as ceo"
+    assert view.by == '"untrusted-agent/ceo-key as ceo"'
 
 
 def test_what_does_not_wait_is_not_decided() -> None:
@@ -233,7 +233,7 @@ def test_a_decision_on_a_channel_names_the_key_of_the_signal(tmp_path: Path) -> 
 
     ended = pipeline.run(relay, hear=hear)
 
-    assert ended.steps["ask"].by == "untrusted-agent as ceo-key as ceo on releases"
+    assert ended.steps["ask"].by == '"untrusted-agent/ceo-key as ceo" on releases'
 
 
 def test_others_say_nothing_of_a_run_of_a_model() -> None:
@@ -292,7 +292,7 @@ def test_a_signal_that_decides_is_named_by_the_store_and_not_by_the_run() -> Non
 
     view = runs.decided(ceo, run, "ask", ApprovalDecision(True, channel="rel", signal=signal.seq))
 
-    assert view.by == "untrusted-agent as ceo-key as ceo on rel"
+    assert view.by == '"untrusted-agent/ceo-key as ceo" on rel'
     with pytest.raises(NotFound, match="signal 9 not found"):
         ceo.transport.ask(
             DecideStep(thread=run, step="ask", is_approved=True, channel="rel", signal=9)
@@ -306,7 +306,7 @@ def test_without_a_key_nobody_is_recorded_as_one() -> None:
 
     view = runs.decided(relay, waiting(relay), "ask", ApprovalDecision(True, "ceo-key as ceo"))
 
-    assert view.by == "no key as ceo-key as ceo"
+    assert view.by == 'no key as "ceo-key as ceo"'
 
 
 @pytest.mark.parametrize(

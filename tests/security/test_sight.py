@@ -73,6 +73,7 @@ def alike(answered: Any) -> Any:
     """What was answered, without what differs between any two stores: ids, and their tokens."""
     reply = str(to_builtins(answered))
     reply = re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}", "<ref>", reply)
+    reply = re.sub(r"'created_by': '[0-9a-f]{12}'", "'created_by': '<key>'", reply)
     return re.sub(r"'(duration_ms|spent': {'tokens)': \d+", "", reply)
 
 

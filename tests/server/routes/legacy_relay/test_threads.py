@@ -9,6 +9,7 @@ from uuid import uuid4
 import httpx2
 import pytest
 
+from contextrelay.identity import user_name
 from contextrelay.verbs.routes import FRAMED
 from tests.server.replies import FACT, error_of, patch
 
@@ -229,7 +230,7 @@ def test_the_caller_is_taken_from_the_header_unless_the_verb_says(
     web: httpx2.Client, said: str
 ) -> None:
     headers = {"X-Relay-From": said} if said else {}
-    name = said or "http"
+    name = said or user_name()
     thread = web.post("/v1/threads", json={"name": "a"}, headers=headers).json()["thread_id"]
     place = f"/v1/threads/{thread}/events"
 
