@@ -138,6 +138,6 @@ def see_each_other(both: list[Server], relays: list[Relay], kept: dict[str, byte
         thread.patch([{"op": "add", "path": "/x", "value": 1}])
         assert there.thread(thread.id).state()["x"] == 1
         there.thread(thread.id).add_fact("by the other")
-        key = here.new_key(name="both")
+        key = here.new_key()
         with Relay(server.url, api_key=key.token) as known:
             assert known.list(limit=1).artifacts
