@@ -168,7 +168,7 @@ def resolve(relay: Relay, text: str) -> str:
     """
     if text.strip() != names.LAST:
         return run(relay.transport, names.find_ref(text, DOOR))
-    door = replace(DOOR, places=tuple(places(relay)))
+    door = replace(DOOR, places=tuple(places(relay.transport)))
     return run(relay.transport, names.find_ref(text, door))
 
 

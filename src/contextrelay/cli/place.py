@@ -8,30 +8,34 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from contextrelay.client.relay import Relay
 from contextrelay.errors import RelayError
 from contextrelay.identity import AGENT_VARIABLE
 from contextrelay.verbs import RememberPush
 
+if TYPE_CHECKING:
+    from contextrelay.client.transport.local import Local
+    from contextrelay.client.transport.remote import Remote
+
 _CHARS_MAX = 4096
 
 
-def folder_of(relay: Relay) -> str:
+def folder_of(transport: Local | Remote) -> str:
     """Return the path of the current folder, preceded by the host name if the relay is a server."""
     folder = os.fsencode(os.getcwd()).decode(errors="backslashreplace")
-    if relay.transport.url_of("").startswith("http"):
+    if transport.url_of("").startswith("http"):
         folder = f"{os.uname().nodename}:{folder}"
     return folder[-_CHARS_MAX:]
 
 
-def places(relay: Relay) -> list[str]:
+def places(transport: Local | Remote) -> list[str]:
     """Return the keys of this place, the most specific one first.
 
     A named agent has only one key. A person has a key for the terminal, if there is one, and a key
     for the folder, in whatever terminal.
     """
-    folder = f"{os.getuid() if hasattr(os, 'getuid') else ''} {folder_of(relay)}"
+    folder = f"{os.getuid() if hasattr(os, 'getuid') else ''} {folder_of(transport)}"
     if agent := os.environ.get(AGENT_VARIABLE):
         return [f"agent {agent} {folder}"[:_CHARS_MAX]]
     terminal = _terminal()
@@ -39,10 +43,10 @@ def places(relay: Relay) -> list[str]:
     return [each[:_CHARS_MAX] for each in (*named, f"user {folder}")]
 
 
-def remember_push(relay: Relay, ref: str) -> None:
+def remember_push(transport: Local | Remote, ref: str) -> None:
     """Store a ref, so that `@last` means this artifact here."""
     with suppress(OSError, RelayError):
-        relay.transport.ask(RememberPush(ref, places(relay)[0]))
+        transport.ask(RememberPush(ref, places(transport)[0]))
 
 
 def _terminal() -> str:

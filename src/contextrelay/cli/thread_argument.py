@@ -117,7 +117,7 @@ def thread_if_named(console: Console, args: Namespace, with_variable: bool) -> C
 
 def use(relay: Relay, thread: str) -> ThreadView:
     """Make a thread the current one here."""
-    here = place.places(relay)
+    here = place.places(relay.transport)
     return relay.use_thread(thread, here[0], here[-1])
 
 
@@ -129,7 +129,7 @@ def remember(relay: Relay, thread: str) -> None:
 
 def current(relay: Relay) -> CurrentThread:
     """Return the current thread here, the one before, and the open threads used in this folder."""
-    here = place.places(relay)
+    here = place.places(relay.transport)
     return relay.current_thread(here[0], here[-1])
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from contextrelay.cli.console import Console
 from contextrelay.cli.main import guarded
+from contextrelay.cli.place import remember_push
 from contextrelay.content.output_digest import OutputDigest
 from contextrelay.content.token_estimate import estimate_tokens_high
 from contextrelay.errors import RelayError
@@ -87,6 +88,10 @@ def finish(
     kept = _stored(output, run, ended) if digest.size_bytes or thread else _Kept(None, None)
     _show(options, console, ended, _Printed(output, digest), kept)
     output.close()
+    if kept.artifact is not None:
+        remember_push(console.transport, kept.artifact.ref)
+        if not options.json:
+            console.note(f"stored as {kept.artifact.ref}")
     console.exit_code = ended.exit_status
 
 

@@ -176,7 +176,7 @@ def run_agent(
     console.exit_code = child.exit_status
     artifact = run.end(child)
     if artifact is not None:
-        remember_push(relay, artifact.ref)
+        remember_push(relay.transport, artifact.ref)
     _say(console, run, child, artifact)
 
 

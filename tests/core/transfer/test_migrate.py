@@ -352,3 +352,13 @@ def test_a_body_that_cannot_be_kept_ends_a_migration_before_the_others_come(tmp_
             migrate(source, full)
 
     assert 1 <= blobs.brought < 30
+
+
+def test_a_store_in_memory_is_no_target(shell: Shell) -> None:
+    """Promise G3: what was copied would be gone with the command."""
+    shell.out("push", stdin=b"kept")
+
+    code, error = shell.fails("migrate", shell.env["RELAY_HOME"], "memory:")
+
+    assert code == 2
+    assert "a store in memory ends with this command" in error

@@ -77,11 +77,28 @@ def test_a_short_output_is_printed_as_it_is_and_stored(shell: Shell) -> None:
 
     status, out, err = shell.run("--", "sh", "-c", script)
 
-    assert (status, out, err) == (7, b"one\n\xff\x1b[1mtwo\r\nthree", b"")
+    assert (status, out) == (7, b"one\n\xff\x1b[1mtwo\r\nthree")
     (stored,) = shell.artifacts()
+    assert err == f"stored as {stored.ref}\n".encode()
     assert shell.pull(stored.ref) == out
     assert stored.type == "tool_output"
     assert stored.metadata["exit_status"] == 7
+
+
+def test_what_was_stored_is_the_last_push_here(shell: Shell) -> None:
+    """Promise X3: also a short output, and quietly."""
+    status, out, err = shell.run("-q", "--", "echo", "kept")
+
+    with Relay(shell.home) as relay:
+        last = subprocess.run(
+            [*EXEC[:-1], "--store", str(shell.home), "pull", "@last"],
+            capture_output=True,
+            env=shell.environment,
+        )
+        (stored,) = relay.list().artifacts
+    assert (status, out, err) == (0, b"kept\n", b"")
+    assert last.stdout == b"kept\n"
+    assert stored.name == "echo output"
 
 
 def test_a_long_output_becomes_a_digest_within_its_tokens(shell: Shell) -> None:
@@ -96,7 +113,7 @@ def test_a_long_output_becomes_a_digest_within_its_tokens(shell: Shell) -> None:
         status, out, err = shell.run(*options, "--", "sh", "-c", command)
 
         text = out.decode()
-        assert (status, err) == (3, b"")
+        assert (status, err.startswith(b"stored as ")) == (3, True)
         assert count_tokens(text.rstrip("\n")) <= tokens_max
         assert "2346: ERROR: disk quota exceeded in worker 7" in text
         assert "1: step 0 is done" in text

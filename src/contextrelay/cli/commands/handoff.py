@@ -56,7 +56,7 @@ def handoff_give(args: Namespace, console: Console) -> None:
         args.channel,
         by=args.by,
     )
-    remember_push(console.relay, view.ref)
+    remember_push(console.relay.transport, view.ref)
     if args.file:
         from contextrelay.client.handoff_file import write_handoff
 
@@ -129,7 +129,7 @@ def handoff_return(args: Namespace, console: Console) -> None:
     body = b"".join(display.read_body(args.file))
     name = display.name_of(args.file, args.name)
     artifact = relay.give_back(body, ref, name, by=args.by)
-    remember_push(relay, artifact.ref)
+    remember_push(relay.transport, artifact.ref)
     console.answer(artifact, [display.line(artifact)], artifact.ref)
 
 

@@ -43,6 +43,8 @@ def migrate(args: Namespace, console: Console) -> None:
     for address in (args.source, args.target):
         if is_server(address):
             raise Invalid(f"{address} is a server, not an engine", "use the address of its store")
+    if args.target.startswith("memory:"):
+        raise Invalid("a store in memory ends with this command", "name a folder or an engine")
     if not is_there(args.source):
         raise NotFound(f"no store in {args.source}", "check the folder")
     target = Local(open_stores(args.target, None, args.blobs or ""))

@@ -60,7 +60,7 @@ def store(
         channel=channel,
         seal=seal,
     )
-    remember_push(console.relay, made.ref)
+    remember_push(console.relay.transport, made.ref)
     return made
 
 

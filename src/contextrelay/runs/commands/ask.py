@@ -170,7 +170,7 @@ def _answer(
     if result is None:
         raise KeyboardInterrupt
     if result.ref is not None:
-        remember_push(console.relay, result.ref)
+        remember_push(console.relay.transport, result.ref)
     if console.is_json:
         console.answer(result, "")
     else:
