@@ -241,3 +241,43 @@ def test_many_items_that_cannot_begin_are_no_deep_stack(relay: Relay, tmp_path: 
 
     assert ended.status == "done"
     assert ended.steps["a[1499]"].status == "skipped"
+
+
+def test_a_failed_command_keeps_its_whole_output(relay: Relay, tmp_path: Path) -> None:
+    """Promise X4: stdout and stderr, behind the ref of the failed step."""
+    loud = "yes out | head -c 300000; yes err | head -c 300000 >&2; exit 3"
+    ended = run(relay, tmp_path, f'steps:\n  loud: {{exec: "{loud}"}}\n')
+
+    shown = runs.show(relay, ended.run)
+    kept = result(relay, shown, "loud")
+    assert (shown.status, shown.steps["loud"].ref) == ("failed", ended.steps["loud"].ref)
+    assert kept == "out\n" * 75_000 + "err\n" * 75_000
+    assert "relay pipeline show" in shown.steps["loud"].hint
+
+
+def test_a_command_that_is_too_slow_keeps_what_it_printed(relay: Relay, tmp_path: Path) -> None:
+    """Promise X4."""
+    text = 'steps:\n  slow: {exec: "echo begun; sleep 60", timeout: 300ms}\n'
+
+    ended = run(relay, tmp_path, text)
+
+    assert "exceeded its time limit" in ended.steps["slow"].reason
+    assert result(relay, ended, "slow") == "begun\n"
+
+
+def test_a_retry_that_succeeds_keeps_its_own_result_alone(relay: Relay, tmp_path: Path) -> None:
+    """Promise X4."""
+    text = (
+        'steps:\n  once: {exec: "echo try; test -e done || { touch done; exit 1; }", retries: 1}\n'
+    )
+
+    ended = run(relay, tmp_path, text)
+
+    assert (ended.steps["once"].status, result(relay, ended, "once")) == ("done", "try\n")
+    assert [each.name for each in relay.list().artifacts if "output" in (each.name or "")] == []
+
+
+def test_a_command_that_fails_silently_has_no_ref(relay: Relay, tmp_path: Path) -> None:
+    ended = run(relay, tmp_path, 'steps:\n  quiet: {exec: "exit 3"}\n')
+
+    assert (ended.steps["quiet"].status, ended.steps["quiet"].ref) == ("failed", None)

@@ -101,9 +101,10 @@ def run_child(
     stop: Event,
     timeout_s: float | None,
     take: Callable[[bytes], None],
+    take_errors: Callable[[bytes], None],
     stdin: int | None = None,
 ) -> Ended:
-    """Run a command until it ends. `take` is called with the output of the command.
+    """Run a command until it ends. `take` and `take_errors` are called with its stdout and stderr.
 
     Raises:
         NotFound, Refused: the command cannot be started.
@@ -126,7 +127,8 @@ def run_child(
     try:
         with running:
             try:
-                _read(running, take, errors, StepDeadline(timeout_s, stop, words[0]))
+                streams = (take, take_errors, errors)
+                _read(running, streams, StepDeadline(timeout_s, stop, words[0]))
                 code = running.wait()
             finally:
                 end_group(running.pid, running.poll)
@@ -162,10 +164,10 @@ class StepDeadline:
 
 def _read(
     running: subprocess.Popen[bytes],
-    take: Callable[[bytes], None],
-    errors: bytearray,
+    streams: tuple[Callable[[bytes], None], Callable[[bytes], None], bytearray],
     deadline: StepDeadline,
 ) -> None:
+    take, take_errors, errors = streams
     assert running.stdout is not None
     assert running.stderr is not None
     output, complaints = running.stdout.fileno(), running.stderr.fileno()
@@ -182,6 +184,7 @@ def _read(
                 elif key.fd == output:
                     take(piece)
                 else:
+                    take_errors(piece)
                     errors += piece
                     del errors[: -2 * STEP_ERROR_BYTES_KEPT]
             # Leftover processes may keep the pipes open, but the output of the command itself is

@@ -233,6 +233,7 @@ def _cli(place: Workplace, task: Task, values: Values, complaint: str) -> StepOu
     detail = {**made.detail, **tokens, "basis": "estimated", "price": None}
     return StepOutput(
         output=made.output,
+        failure=made.failure,
         sources=gathered.sources,
         detail=detail,
     )
@@ -257,8 +258,12 @@ def _command(
 ) -> tuple[StepOutput, str]:
     """Run a command until it ends, and return its output and the beginning of the output as
     text.
+
+    The output of a command that fails is its stdout, followed by its stderr.
     """
+    folder, limit_s, failure = folder_of(place, task), task.step.timeout_s, None
     output = StoredOutput(place.relay.transport, f"{task.step.name} result", task.step_key)
+    errors = StoredOutput(place.relay.transport, f"{task.step.name} stderr", task.step_key)
     head = bytearray()
 
     def take(piece: bytes) -> None:
@@ -267,21 +272,29 @@ def _command(
             head.extend(piece[: OUTPUT_MEMORY_BYTES - len(head)])
 
     env = {**os.environ, **_env(task, values, complaint)}
+    detail: dict[str, Any] = {}
     try:
-        ended = run_child(
-            words, env, folder_of(place, task), place.stop, task.step.timeout_s, take, stdin
-        )
-        if ended.exit_status:
-            said = ended.errors or head[-STEP_ERROR_BYTES_KEPT:].decode(errors="replace")
-            reason = ended._replace(errors=said).reason(words[0])
-            raise Failed(reason, "run the command alone for details")
-        if output.trouble is not None:
+        try:
+            ended = run_child(words, env, folder, place.stop, limit_s, take, errors.add, stdin)
+            detail["exit_status"] = ended.exit_status
+            if ended.exit_status:
+                said = ended.errors or head[-STEP_ERROR_BYTES_KEPT:].decode(errors="replace")
+                reason = ended._replace(errors=said).reason(words[0])
+                show = f"relay pipeline show {task.thread[:8]}"
+                failure = Failed(reason, f"read its whole output, by the ref in: {show}")
+        except Failed as error:  # The time limit.
+            failure = error
+        if failure is not None:
+            for chunk in errors.chunks():
+                output.add(chunk)
+        elif output.trouble is not None:
             raise output.trouble
     except BaseException:
         output.close()
         raise
-    made = StepOutput(output=output, detail={"exit_status": ended.exit_status})
-    return made, head.decode(errors="replace")
+    finally:
+        errors.close()
+    return StepOutput(output=output, detail=detail, failure=failure), head.decode(errors="replace")
 
 
 def _env(task: Task, values: Values, complaint: str) -> dict[str, str]:

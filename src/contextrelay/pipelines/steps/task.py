@@ -92,6 +92,8 @@ class StepOutput(Struct, frozen=True, kw_only=True):
     media_type: str | None = None
     sources: tuple[str, ...] = ()
     detail: dict[str, Any] = {}
+    failure: RelayError | None = None
+    """The error of a command that failed; then `output` has its stdout and its stderr."""
 
     def whole(self) -> bytes:
         """Return the whole output as bytes."""
@@ -144,7 +146,10 @@ def perform(place: Workplace, task: Task, tries: Mapping[str, Try]) -> StepView:
         if place.stop.is_set():
             status = "cancelled"
             return StepView(step=task.key, kind=step.kind, status=status, reason=error.message)
-        return _fail(place, task, error, so_far)
+        try:
+            return _fail(place, task, error, so_far)
+        finally:
+            so_far.close()
     if cache_key and ended.ref is not None:
         # The step is done, even if the next run cannot find its result in the cache.
         with suppress(RelayError):
@@ -159,14 +164,29 @@ class Attempts:
     def __init__(self) -> None:
         self._started_s = time.monotonic()
         self.attempts = 0
+        self.failed: StoredOutput | None = None
+        """The output of the last attempt, if it was a command that failed."""
         self._spent = RunSpent()
 
     def take(self, made: StepOutput) -> None:
         """Add the cost of an attempt. The cost counts even if the result of the attempt is not
         used.
+
+        Raises:
+            RelayError: the attempt failed. Its output is kept until the next one.
         """
         took = {name: made.detail[name] for name in _COSTS if name in made.detail}
         self._spent.add(StepView(step="", kind="", status="", **took))
+        self.close()
+        if made.failure is not None:
+            self.failed = made.output
+            raise made.failure
+
+    def close(self) -> None:
+        """Discard the output of a failed attempt."""
+        if self.failed is not None:
+            self.failed.close()
+            self.failed = None
 
     def detail(self) -> dict[str, Any]:
         """Return the costs as fields of an event."""
@@ -319,9 +339,17 @@ def _fail(place: Workplace, task: Task, error: RelayError, so_far: Attempts) -> 
         "error": error.code,
         **so_far.detail(),
     }
-    verb = FinishStep(thread=task.thread, step=task.key, status="failed", detail=detail)
-    place.relay.transport.ask(verb)
-    return _view(task, "failed", detail)
+    verb = FinishStep(
+        thread=task.thread, step=task.key, status="failed", detail=detail, by=task.step.name
+    )
+    output = so_far.failed
+    if output is None or not output.size_bytes or output.trouble is not None:
+        place.relay.transport.ask(verb)
+        return _view(task, "failed", detail)
+    kept = replace(verb, has_result=True, name=f"{task.step.name} output", media_type="text/plain")
+    finished = output.store(lambda parts: replace(kept, parts=parts))
+    assert finished.artifact is not None
+    return _view(task, "failed", detail, finished.artifact.ref)
 
 
 def folder_of(place: Workplace, task: Task) -> Path:
