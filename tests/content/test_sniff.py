@@ -52,6 +52,11 @@ def test_what_a_pattern_matches_passes_its_cheap_test(name: str, data: st.DataOb
     assert is_possible(row)
 
 
+def test_a_separator_of_python_is_a_space_for_the_cheap_test_too() -> None:
+    """Promise A1: within a class of characters, where RE2 knows fewer of them."""
+    assert TESTED["log lines"][1]("TRACE\x1f0")
+
+
 @pytest.mark.parametrize("text", ['"a\nb\nc', '"\n\n1\n2\n', "'a\n\"b\nc,d\ne,f\n"])
 def test_a_quote_that_is_never_closed_is_text(text: str) -> None:
     """Promise A1."""

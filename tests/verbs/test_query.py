@@ -165,7 +165,7 @@ def test_a_server_finds_what_the_store_finds(both: tuple[Relay, Relay, str], nam
     server.publish(name, "x")
 
     assert local == remote
-    assert local[1][-1] == name
+    assert name in local[1]  # Others may have an id that begins with it.
     assert name.strip('["] ')[0] in local[2]
     assert local[3] > 0
     assert store.transport.ask(ReadSignals(name)).head == 1

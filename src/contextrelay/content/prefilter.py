@@ -72,6 +72,8 @@ _LOOSENED = re.compile(
     r"|(?P<count>\{\d+,\d\d+\})|(?P<escape>\\.)|(?P<other>\[\^)|(?P<kinds>\[(?:\\.|[^\]\\])+\])"
 )
 _NOT_ASCII = r"\x{80}-\x{10ffff}"
+_SPACES_OF_PYTHON = r"\x0b\x1c-\x1f"
+"""ASCII characters that `\\s` matches in Python, and not in RE2."""
 _SPACES = re.compile(r"(\[(?:\\.|[^\]\\])+\])|\s+")
 
 
@@ -83,6 +85,6 @@ def _loosen(match: re.Match[str]) -> str:
         "escape": text,
         "flag": "(?i:",
         "other": r"[^\n",
-        "kinds": f"[{_NOT_ASCII}{text[1:]}",
-        "kind": rf"[{_NOT_ASCII}\x0b\x1c-\x1f{text}]",
+        "kinds": f"[{_NOT_ASCII}{_SPACES_OF_PYTHON}{text[1:]}",
+        "kind": f"[{_NOT_ASCII}{_SPACES_OF_PYTHON}{text}]",
     }[match.lastgroup or ""]
