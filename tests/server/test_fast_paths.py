@@ -18,7 +18,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, given, reject, settings
 from hypothesis import strategies as st
 from msgspec.json import encode
 from msgspec.structs import force_setattr, replace
@@ -445,7 +445,10 @@ def hostile_verbs(draw: st.DrawFn, template: Template) -> Request:
     verb = draw(st.sampled_from(examples(kind, template.things)))
     value = st.sampled_from((*HOSTILE, nested(40), nested(2_000), cyclic()))
     names = draw(st.lists(st.sampled_from(kind.__struct_fields__), min_size=1, max_size=2))
-    return replace(verb, **{name: draw(value) for name in names}), body_of(kind), ""
+    try:
+        return replace(verb, **{name: draw(value) for name in names}), body_of(kind), ""
+    except Invalid:  # A verb that checks its own values cannot be made with these.
+        reject()
 
 
 @EXAMPLES
