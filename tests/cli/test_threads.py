@@ -33,6 +33,8 @@ def test_creating_and_using_set_the_current_thread_and_reading_does_not(shell: S
     assert shell.out("use", "-").strip() == second
     assert shell.out("use", "-").strip() == first
     assert shell.fails("use", "third")[0] == 3
+    code, error = shell.fails("use", "")
+    assert (code, "thread not found: ''" in error) == (3, True)
     assert shell.json("use")["thread_id"] == first
 
 

@@ -23,7 +23,7 @@ from contextrelay.verbs import ReadStats
 
 @arguments(
     arg(
-        "thread",
+        "place",
         nargs="?",
         metavar="THREAD",
         help="a thread; - is the one before (default: show the current thread)",
@@ -35,17 +35,17 @@ def use(args: Namespace, console: Console) -> None:
     The current thread belongs to the agent in RELAY_AGENT, or to this terminal, in this folder.
     """
     relay = console.relay
-    if args.thread is None:
+    if args.place is None:
         view = thread_argument.current_view(console)
         console.answer(view, f"{label(view)}  {view.thread_id}  v{view.version}", view.thread_id)
         return
-    if args.thread == "-":
+    if args.place == "-":
         previous = thread_argument.current(relay).previous
         if previous is None:
             raise Invalid("no thread was used before", "choose one: relay use THREAD")
         view = previous
     else:
-        view = thread_argument.find(relay, args.thread)
+        view = thread_argument.find(relay, args.place)
     view = thread_argument.use(relay, view.thread_id)
     console.answer(view, f"using {label(view)}  {view.thread_id}  v{view.version}", view.thread_id)
 
