@@ -312,7 +312,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/server/test_published.py::test_its_bridge_carries_a_task_there_and_the_answer_back",
     ),
     # T  Threads and state
-    kept(
+    partly(
         "T1",
         "thread new, list, show, fork, close, rm, use; by name, prefix or the current one",
         "tests/cli/test_threads.py::test_creating_and_using_set_the_current_thread_and_reading_does_not",
@@ -329,6 +329,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/cli/test_last_push.py::test_a_terminal_that_got_the_name_of_another_has_a_last_of_its_own",
         "tests/cli/test_last_push.py::test_a_terminal_that_is_made_for_one_command_counts_as_none",
         "tests/cli/test_last_push.py::test_an_agent_with_a_name_has_its_own_last",
+        missing="in a pipe, context add and cap invoke do not name their thread",
     ),
     kept(
         "T2",
